@@ -11,7 +11,6 @@
 #include "cli/exit.hpp"
 #include "cli/format.hpp"
 #include "cli/suggest.hpp"
-#include "cli/variables.hpp"
 #include "signature/standard_ops.hpp"
 #include "text/spelling.hpp"
 
@@ -39,7 +38,7 @@ constexpr std::array<std::string_view, 8> alike[] = {
     {"--modules", "--module", "--plugins", "--plugin-path"},
     {"--impl", "--implementation", "--backend"},
     {"--dtype", "--dtypes", "--type"},
-    {"--device", "--devices", "--gpu", "--device-type"},
+    {"--device", "--devices", "--gpu", "--device-type", "--model"},
     {"--pub", "--public-key", "--cert"},
     {"--key", "--private-key", "--secret-key"},
     {"--dry-run", "--pretend", "--simulate"},
@@ -164,12 +163,6 @@ std::string words_explained(const std::string &text, const std::string &usage) {
     return found;
 }
 
-// True where `option` is one of the command's; --format is where --json is.
-bool takes(const std::vector<const char *> &options, const std::string &option) {
-    const std::string listed = option == "format" ? "json" : option;
-    return std::any_of(options.begin(), options.end(), [&](const char *own) { return listed == own; });
-}
-
 } // namespace
 
 std::string help_of(const std::string &introduction, const po::options_description &options,
@@ -230,9 +223,6 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
         po::store(parsed, values);
         po::notify(values);
         read_format(options, values);
-        if (values.count("prefix") != 0) {
-            use_variable_prefix(values["prefix"].as<std::string>());
-        }
     } catch (const po::unknown_option &error) {
         refuse_unknown(error.get_option_name(), options, unnamed);
     } catch (const po::too_many_positional_options_error &) {
@@ -246,22 +236,17 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
     return values;
 }
 
+bool takes(const std::vector<const char *> &options, const std::string &option) {
+    const std::string listed = option == "format" ? "json" : option;
+    return std::any_of(options.begin(), options.end(), [&](const char *own) { return listed == own; });
+}
+
 std::string same_among(const std::vector<const char *> &options, const std::string &option) {
     std::vector<std::string> known;
     for (const char *own : options) {
         known.push_back(std::string("--") + own);
     }
     return same_elsewhere("--" + option, known);
-}
-
-void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
-                              const po::variables_map &values) {
-    for (const auto &[option, value] : values) {
-        if (option != "words" && !takes(options, option)) {
-            throw UsageError(as_given(values, option) + " has no meaning with " + command +
-                             same_among(options, option));
-        }
-    }
 }
 
 std::string absolute_path(const std::string &path) {
@@ -279,37 +264,17 @@ std::string absolute_path(const std::string &path) {
     return normal;
 }
 
-std::vector<std::string> texts_of(const po::variables_map &values, const char *option) {
-    return values.count(option) == 0 ? std::vector<std::string>() : values[option].as<std::vector<std::string>>();
-}
-
-std::string text_of(const po::variables_map &values, const char *option) {
-    if (values.count(option) == 0) {
-        return "";
-    }
-    const auto &text = values[option].as<std::string>();
-    if (text.empty()) {
-        throw UsageError(std::string("the value of --") + option + " is empty");
-    }
-    return text;
-}
-
-std::string path_of(const po::variables_map &values, const char *option) {
-    return values.count(option) == 0 ? "" : absolute_path(text_of(values, option));
-}
-
 std::string op_called(const std::string &name) {
     return std::string(core::standard_name(name));
 }
 
 // boost::lexical_cast takes "-1" for an unsigned number.
-uint64_t number_of(const po::variables_map &values, const char *option, uint64_t minimum, uint64_t maximum) {
-    const auto &text = values[option].as<std::string>();
+uint64_t parse_number(const std::string &text, const std::string &option, uint64_t minimum, uint64_t maximum) {
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < minimum || value > maximum) {
-        throw UsageError(std::string("--") + option + " '" + text + "': expected a whole number from " +
-                         std::to_string(minimum) + " to " + std::to_string(maximum));
+        throw UsageError(option + " '" + text + "': expected a whole number from " + std::to_string(minimum) + " to " +
+                         std::to_string(maximum));
     }
     return value;
 }

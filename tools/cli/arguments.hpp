@@ -58,27 +58,18 @@ std::string help_of(const std::string &introduction, const boost::program_option
 // "; did you mean '--out'?" for an option that means what one of `options` does, such as "output"; "" for any other.
 std::string same_among(const std::vector<const char *> &options, const std::string &option);
 
-// Throws UsageError for an option that the command does not take; "words" are its words. --format is taken where --json
-// is, and not listed.
-void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
-                              const boost::program_options::variables_map &values);
+// True where `option` is one that a command takes. --format is taken where --json is, and not listed.
+bool takes(const std::vector<const char *> &options, const std::string &option);
 
 // A path as the user of a shell means it: relative to where they are. Throws UsageError when it is empty, or where they
 // are has a line feed in its name.
 std::string absolute_path(const std::string &path);
 
-// What an option was given: nothing, or as often as it was. Throws UsageError where it is empty.
-std::vector<std::string> texts_of(const boost::program_options::variables_map &values, const char *option);
-std::string text_of(const boost::program_options::variables_map &values, const char *option);
-// The same, of a file or folder, as absolute_path() has it.
-std::string path_of(const boost::program_options::variables_map &values, const char *option);
-
 // The name of an op as opdock has it: "gelu_bwd" for "dgelu", which is Transformer Engine's.
 std::string op_called(const std::string &name);
 
-// A whole number that an option was given. Throws UsageError, also for one out of this range.
-uint64_t number_of(const boost::program_options::variables_map &values, const char *option, uint64_t minimum,
-                   uint64_t maximum);
+// A whole number in this range. Throws UsageError.
+uint64_t parse_number(const std::string &text, const std::string &option, uint64_t minimum, uint64_t maximum);
 
 // Seconds: "90", "90s", "500ms", "2m", "1h". Throws UsageError.
 double parse_duration(const std::string &text, const std::string &option);

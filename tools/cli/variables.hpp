@@ -7,9 +7,6 @@
 
 namespace opdock::cli {
 
-// What --prefix says, as every tool has it that opens a host; parse_arguments takes it.
-inline constexpr const char *prefix_help = "of environment variables, as the program chose it: \"TE_FL_\"";
-
 // "PLUGIN_" until use_variable_prefix.
 const std::string &variable_prefix();
 // Throws UsageError for what no prefix can be. Before other threads run.

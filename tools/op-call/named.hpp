@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_line.hpp"
+
 namespace opdock::op_call {
 
 struct Named {
@@ -16,6 +18,17 @@ struct Named {
 // that is missing; the text may be where `text_required` is false.
 std::vector<Named> parse_named(const std::vector<std::string> &arguments, const std::string &option,
                                const std::string &form, bool text_required = true);
+
+// The option `name` of a tool, which may be repeated and is given `form`.
+void add_named(cli::CommandLine &line, const std::string &name, const char *value, std::vector<Named> &into,
+               const char *help, const std::string &form, bool text_required = true);
+// NAME=SOURCE; `forms` says what a SOURCE is.
+void add_sources(cli::CommandLine &line, const char *name, std::vector<Named> &into, const char *help,
+                 const char *forms);
+// --shape NAME=DTYPE[DIMS] and --attr.
+void add_shapes(cli::CommandLine &line, std::vector<Named> &into, const char *help);
+void add_attributes(cli::CommandLine &line, std::vector<Named> &into,
+                    const char *help = "an attribute; lists of int are written 1,2,3");
 
 // Of a list of things that have names.
 template<class List>

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
-#include "cli/arguments.hpp"
+#include "cli/command_line.hpp"
 #include "cli/exit.hpp"
-#include "cli/format.hpp"
 #include "cli/gnuplot.hpp"
-#include "cli/variables.hpp"
 #include "op-call/source.hpp"
 
 namespace opdock::plugin_bench {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr const char *introduction =
     R"(Usage: plugin-bench OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
@@ -61,39 +57,6 @@ Exit codes: 0 fine; 1 something failed, is absent or, with --fail-above, got
 slower; 2 wrong usage; 130 Ctrl-C, 143 SIGTERM (128 + the signal).
 )";
 
-po::options_description describe_options() {
-    po::options_description options("Options", 80, 54);
-    const auto texts = [](const char *name) {
-        return po::value<std::vector<std::string>>()->composing()->value_name(name);
-    };
-    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                       //
-        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")             //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")           //
-        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated") //
-        ("shapes", text("FILE"), "the shapes of this file")                                     //
-        ("all", "the ops with shapes that follow from their signatures")                        //
-        ("impl", texts("IMPL_ID"), "this implementation and others named so; without it, all")  //
-        ("device", text("DEVICE"), "where to run: \"cpu\" (the default) or \"cuda:1\"")         //
-        ("rounds", text("N"), "at most so many rounds for each shape; 15 by default")           //
-        ("budget", text("TIME"), "for each shape, such as 10s, 500ms or 2m; 2s by default")     //
-        ("cold", "inputs and outputs take turns that no cache holds")                           //
-        ("compare", text("FILE"), "say what got faster or slower since this --json document")   //
-        ("fail-above", text("RATIO"),
-         "with --compare: exit with 1 when something takes over RATIO times "                            //
-         "as long, such as 1.1, and by more than it spreads")                                            //
-        ("csv", text("FILE"), "write a table, a row for each implementation and shape")                  //
-        ("plot", text("FILE.svg"), "draw fractions of the copy rate and times over size; needs gnuplot") //
-        ("force", "overwrite the files of --csv and --plot")                                             //
-        ("modules", texts("PATH"), "search this plugin file or directory first")                         //
-        ("prefix", text("PREFIX"), cli::prefix_help);
-    cli::add_format(options, "docs/plugin-bench-json.md");
-    options.add_options()                                   //
-        ("version", "the version of this tool and its ABI") //
-        ("help,h", "this text");
-    return options;
-}
-
 // "1.1": times as long as before.
 double ratio_of(const std::string &text) {
     double ratio = 0;
@@ -102,6 +65,35 @@ double ratio_of(const std::string &text) {
         throw cli::UsageError("--fail-above '" + text + "': expected how many times as long is too long, such as 1.1");
     }
     return ratio;
+}
+
+cli::CommandLine describe_options(Request &request) {
+    cli::CommandLine line(54);
+    op_call::add_sources(line, "shape", request.inputs, "an input; once for each tensor of a list",
+                         op_call::shape_or_source_forms);
+    op_call::add_attributes(line, request.attributes);
+    line.texts("output", "NAME", request.outputs, "an optional output that is wanted as well; may be repeated");
+    line.text("shapes", "FILE", request.shapes, "the shapes of this file");
+    line.flag("all", request.all, "the ops with shapes that follow from their signatures");
+    line.texts("impl", "IMPL_ID", request.impls, "this implementation and others named so; without it, all");
+    line.text("device", "DEVICE", request.device, "where to run: \"cpu\" (the default) or \"cuda:1\"");
+    line.number("rounds", request.rounds, 1, 10000, "at most so many rounds for each shape; 15 by default");
+    line.duration("budget", "TIME", request.seconds, "for each shape, such as 10s, 500ms or 2m; 2s by default");
+    line.flag("cold", request.cold, "inputs and outputs take turns that no cache holds");
+    line.text("compare", "FILE", request.compare, "say what got faster or slower since this --json document");
+    line.one(
+        "fail-above", "RATIO", [&request](const std::string &text) { request.fail_above = ratio_of(text); },
+        "with --compare: exit with 1 when something takes over RATIO times as long, such as 1.1, and by more than it "
+        "spreads");
+    line.text("csv", "FILE", request.csv, "write a table, a row for each implementation and shape");
+    line.text("plot", "FILE.svg", request.plot, "draw fractions of the copy rate and times over size; needs gnuplot");
+    line.flag("force", request.force, "overwrite the files of --csv and --plot");
+    line.modules(request.modules);
+    line.prefix();
+    line.format(request.json, "docs/plugin-bench-json.md");
+    line.ends();
+    line.words("ops");
+    return line;
 }
 
 // Which of the three ways to say what to measure.
@@ -134,62 +126,31 @@ void check_what_to_measure(Request &request) {
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
-    po::options_description all = describe_options();
-    all.add_options()("ops", po::value<std::vector<std::string>>()); // the positional ones
-    po::positional_options_description positional;
-    positional.add("ops", -1);
-    const po::variables_map values = cli::parse_arguments(arguments, all, positional);
     Request request;
-    if (values.count("help") != 0) {
+    cli::CommandLine line = describe_options(request);
+    if (const cli::Asked asked = line.parse(arguments); asked != cli::Asked::work) {
+        request.action = asked == cli::Asked::version ? Action::version : Action::help;
         return request;
     }
-    if (values.count("version") != 0) {
-        request.action = Action::version;
-        return request;
-    }
+    line.store();
     request.action = Action::measure;
-    request.ops = cli::texts_of(values, "ops");
+    request.ops = line.words();
     std::transform(request.ops.begin(), request.ops.end(), request.ops.begin(), cli::op_called);
-    request.inputs = op_call::parse_named(cli::texts_of(values, "shape"), "--shape",
-                                          std::string("NAME=SOURCE\n  ") + op_call::shape_or_source_forms);
-    request.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
-    request.outputs = cli::texts_of(values, "output");
-    request.shapes = cli::text_of(values, "shapes");
-    request.all = values.count("all") != 0;
-    request.impls = cli::texts_of(values, "impl");
-    request.device = values.count("device") != 0 ? cli::text_of(values, "device") : request.device;
-    if (values.count("rounds") != 0) {
-        request.rounds = cli::number_of(values, "rounds", 1, 10000);
-    }
-    if (values.count("budget") != 0) {
-        request.seconds = cli::parse_duration(cli::text_of(values, "budget"), "--budget");
-    }
-    request.cold = values.count("cold") != 0;
-    request.csv = cli::text_of(values, "csv");
-    request.plot = cli::text_of(values, "plot");
     cli::check_plot_name(request.plot);
-    request.compare = cli::text_of(values, "compare");
-    if (values.count("fail-above") != 0) {
-        request.fail_above = ratio_of(cli::text_of(values, "fail-above"));
-        if (request.compare.empty()) {
-            throw cli::UsageError("--fail-above says what --compare may find; give --compare FILE beside it");
-        }
+    if (request.fail_above != 0 && request.compare.empty()) {
+        throw cli::UsageError("--fail-above says what --compare may find; give --compare FILE beside it");
     }
-    request.force = values.count("force") != 0;
-    request.json = values.count("json") != 0;
-    request.prints_csv = cli::text_of(values, "format") == "csv";
+    request.prints_csv = line.texts_of("format") == std::vector<std::string>{"csv"};
     if (request.prints_csv && !request.compare.empty()) {
         throw cli::UsageError("--format csv has no place for what --compare finds; write the table with --csv FILE");
-    }
-    for (const std::string &path : cli::texts_of(values, "modules")) {
-        request.modules.push_back(cli::absolute_path(path));
     }
     check_what_to_measure(request);
     return request;
 }
 
 std::string help_text() {
-    return cli::help_of(introduction, describe_options(), examples);
+    Request none;
+    return cli::help_of(introduction, describe_options(none).description(), examples);
 }
 
 } // namespace opdock::plugin_bench

@@ -1,18 +1,14 @@
 #include "request.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
-#include <utility>
 
-#include "cli/arguments.hpp"
+#include "cli/command_line.hpp"
 #include "cli/exit.hpp"
-#include "cli/format.hpp"
-#include "cli/variables.hpp"
 
 namespace opdock::plugin_ls {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr const char *introduction =
     R"(Usage: plugin-ls [OPTION...]
@@ -42,69 +38,53 @@ wrong usage.
 Colour is used on terminals only, and never when NO_COLOR is set.
 )";
 
-const std::vector<std::pair<const char *, Show>> actions = {
-    {"op", Show::op},           {"why", Show::why},         {"rejected", Show::rejected},
-    {"paths", Show::paths},     {"policy", Show::policy},   {"check", Show::check},
-    {"exists", Show::exists},   {"version", Show::version}, {"bug-report", Show::bug_report},
-    {"devices", Show::devices}, {"freeze", Show::freeze},   {"frozen", Show::frozen},
-};
-
-po::options_description describe_options() {
-    po::options_description options("Options", 80, 56);
-    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    const auto texts = [](const char *name) {
-        return po::value<std::vector<std::string>>()->composing()->value_name(name);
+cli::CommandLine describe_options(Request &request) {
+    cli::CommandLine line(56);
+    const auto first = std::make_shared<const char *>(nullptr);
+    const auto asks = [&line, &request, first](const char *name, const char *value, Show show, const char *help) {
+        const auto take = [&request, first, name, show](const std::string &subject) {
+            if (*first != nullptr) {
+                throw cli::UsageError(std::string("--") + *first + " and --" + name +
+                                      " are two questions; ask one at a time");
+            }
+            *first = name;
+            request.show = show;
+            request.subject = subject;
+        };
+        if (value == nullptr) {
+            line.flag(
+                name, [take] { take(""); }, help);
+        } else {
+            line.one(name, value, take, help);
+        }
     };
-    options.add_options()                                                                              //
-        ("op", text("OP"), "one op: its signature, its implementations, its chains")                   //
-        ("why", text("OP"), "one decision: each implementation, and the rule that kept or dropped it") //
-        ("device", text("DEVICE"),
-         "only what is for this type of device, \"cuda\"; with --why: on this device, \"cuda:1\"")         //
-        ("plugin", text("ID"), "only what this plugin brings")                                             //
-        ("vendor", text("NAME"), "only what plugins of this vendor bring")                                 //
-        ("dtype", text("DTYPE"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each") //
-        ("shape", texts("NAME=DTYPE[DIMS]"),
-         "with --why: of a call with this input; also shows configs")                               //
-        ("attr", texts("NAME=VALUE"), "with --shape: with this attribute")                          //
-        ("rejected", "the plugins that were not taken, and why")                                    //
-        ("paths", "where plugins are searched, in order, and what named each place")                //
-        ("policy", "each setting in force and where it came from")                                  //
-        ("devices", "every device there is; of a type without one, why")                            //
-        ("check", text("FILE"), "judge one plugin file without running its code")                   //
-        ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1")                //
-        ("freeze", "who serves what and how it is configured, as the JSON of a manifest")           //
-        ("frozen", text("FILE"), "whether that is here as this manifest has it, else what differs") //
-        ("bug-report", "everything somebody needs who cannot see this machine")                     //
-        ("modules", texts("PATH"),
-         "search this plugin file or directory first; may be repeated") //
-        ("prefix", text("PREFIX"), cli::prefix_help)                    //
-        ("rescan", "try every plugin again, also those that failed before");
-    cli::add_format(options, "docs/plugin-ls-json.md");
-    options.add_options()                                                                     //
-        ("verbose,v", "with details of every implementation, builds of plugins, and vendors") //
-        ("version", "the version of this tool and its ABI")                                   //
-        ("help,h", "this text");
-    return options;
-}
-
-Show chosen_action(const po::variables_map &values) {
-    if (values.count("help") != 0) {
-        return Show::help;
-    }
-    const char *first = nullptr;
-    Show show = Show::everything;
-    for (const auto &[name, action] : actions) {
-        if (values.count(name) == 0) {
-            continue;
-        }
-        if (first != nullptr) {
-            throw cli::UsageError(std::string("--") + first + " and --" + name +
-                                  " are two questions; ask one at a time");
-        }
-        first = name;
-        show = action;
-    }
-    return show;
+    asks("op", "OP", Show::op, "one op: its signature, its implementations, its chains");
+    asks("why", "OP", Show::why, "one decision: each implementation, and the rule that kept or dropped it");
+    line.text("device", "DEVICE", request.device,
+              "only what is for this type of device, \"cuda\"; with --why: on this device, \"cuda:1\"");
+    line.text("plugin", "ID", request.filter.plugin, "only what this plugin brings");
+    line.text("vendor", "NAME", request.filter.vendor, "only what plugins of this vendor bring");
+    line.text("dtype", "DTYPE", request.dtype,
+              "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each");
+    op_call::add_shapes(line, request.shapes, "with --why: of a call with this input; also shows configs");
+    op_call::add_attributes(line, request.attributes, "with --shape: with this attribute");
+    asks("rejected", nullptr, Show::rejected, "the plugins that were not taken, and why");
+    asks("paths", nullptr, Show::paths, "where plugins are searched, in order, and what named each place");
+    asks("policy", nullptr, Show::policy, "each setting in force and where it came from");
+    asks("devices", nullptr, Show::devices, "every device there is; of a type without one, why");
+    asks("check", "FILE", Show::check, "judge one plugin file without running its code");
+    asks("exists", "IMPL_ID", Show::exists, "print nothing; exit 0 if there is one, else 1");
+    asks("freeze", nullptr, Show::freeze, "who serves what and how it is configured, as the JSON of a manifest");
+    asks("frozen", "FILE", Show::frozen, "whether that is here as this manifest has it, else what differs");
+    asks("bug-report", nullptr, Show::bug_report, "everything somebody needs who cannot see this machine");
+    line.modules(request.modules, "search this plugin file or directory first; may be repeated");
+    line.prefix();
+    line.flag("rescan", request.rescan, "try every plugin again, also those that failed before");
+    line.format(request.json, "docs/plugin-ls-json.md");
+    line.flag("verbose,v", request.verbose, "with details of every implementation, builds of plugins, and vendors");
+    asks("version", nullptr, Show::version, cli::CommandLine::version_help);
+    line.help();
+    return line;
 }
 
 // TYPE or TYPE:INDEX, whatever types there are.
@@ -115,27 +95,9 @@ bool is_device(const std::string &text) {
                           (!index.empty() && index.find_first_not_of("0123456789") == std::string_view::npos));
 }
 
-std::string text_of(const po::variables_map &values, const char *name) {
-    if (values.count(name) == 0) {
-        return "";
-    }
-    const auto &text = values[name].as<std::string>();
-    if (text.empty()) {
-        throw cli::UsageError(std::string("the value of --") + name + " is empty");
-    }
-    return text;
-}
-
-std::vector<std::string> texts_of(const po::variables_map &values, const char *name) {
-    return values.count(name) == 0 ? std::vector<std::string>() : values[name].as<std::vector<std::string>>();
-}
-
 // What describes one call.
-void read_call(const po::variables_map &values, Request &request) {
-    request.shapes =
-        op_call::parse_named(texts_of(values, "shape"), "--shape", "NAME=DTYPE[DIMS], such as input=f32[64,1024]");
-    request.attributes = op_call::parse_named(texts_of(values, "attr"), "--attr", "NAME=VALUE");
-    if (request.show == Show::help || (request.shapes.empty() && request.attributes.empty())) {
+void check_call(const Request &request) {
+    if (request.shapes.empty() && request.attributes.empty()) {
         return;
     }
     if (request.show != Show::why) {
@@ -147,14 +109,11 @@ void read_call(const po::variables_map &values, Request &request) {
 }
 
 // What the list of plugins and ops is narrowed to.
-void read_filter(const po::variables_map &values, Request &request) {
-    if (request.show != Show::why && request.show != Show::help && !request.dtype.empty()) {
+void check_filter(Request &request) {
+    if (request.show != Show::why && !request.dtype.empty()) {
         throw cli::UsageError("--dtype belongs to --why");
     }
-    request.filter.plugin = text_of(values, "plugin");
-    request.filter.vendor = text_of(values, "vendor");
-    const bool lists = request.show == Show::everything || request.show == Show::op || request.show == Show::rejected ||
-                       request.show == Show::help;
+    const bool lists = request.show == Show::everything || request.show == Show::op || request.show == Show::rejected;
     if (!lists && (!request.filter.plugin.empty() || !request.filter.vendor.empty())) {
         throw cli::UsageError("--plugin and --vendor narrow the list of plugins and ops, and --op and --rejected");
     }
@@ -169,17 +128,13 @@ void read_filter(const po::variables_map &values, Request &request) {
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
-    const po::variables_map values = cli::parse_arguments(arguments, describe_options());
     Request request;
-    request.show = chosen_action(values);
-    request.json = values.count("json") != 0;
-    request.verbose = values.count("verbose") != 0;
-    request.rescan = values.count("rescan") != 0;
-    request.device = text_of(values, "device");
-    request.dtype = text_of(values, "dtype");
-    for (const char *name : {"op", "why", "check", "exists", "frozen"}) {
-        request.subject += text_of(values, name); // one of them at most
+    cli::CommandLine line = describe_options(request);
+    if (line.parse(arguments) == cli::Asked::help) {
+        request.show = Show::help;
+        return request;
     }
+    line.store();
     if (!request.device.empty() && !is_device(request.device)) {
         throw cli::UsageError("--device '" + request.device +
                               "': expected TYPE or TYPE:INDEX, such as \"cpu\" or \"cuda:1\"");
@@ -190,24 +145,22 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (request.show == Show::check || request.show == Show::frozen) {
         request.subject = cli::absolute_path(request.subject);
     }
-    for (const std::string &path : texts_of(values, "modules")) {
-        request.modules.push_back(cli::absolute_path(path));
-    }
-    read_filter(values, request);
-    read_call(values, request);
+    check_filter(request);
+    check_call(request);
     if (request.rescan && (request.show == Show::check || request.show == Show::version)) {
         throw cli::UsageError("--rescan has no meaning with --check and --version, which open no host");
     }
     if (request.json && (request.show == Show::exists || request.show == Show::frozen ||
                          request.show == Show::bug_report || request.show == Show::version)) {
-        throw cli::UsageError(cli::as_given(values, "json") +
+        throw cli::UsageError(line.as_given("json") +
                               " has no meaning with --exists, --frozen, --bug-report and --version");
     }
     return request;
 }
 
 std::string help_text() {
-    return cli::help_of(introduction, describe_options(), examples);
+    Request none;
+    return cli::help_of(introduction, describe_options(none).description(), examples);
 }
 
 } // namespace opdock::plugin_ls

@@ -1,12 +1,8 @@
 #include "options.hpp"
-
-#include "cli/arguments.hpp"
-#include "cli/format.hpp"
+#include "package.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr const char *introduction =
     R"(Usage: plugin-pack patch [--backend [NAME=]DIR@COMMIT]... --device-type TYPE
@@ -82,8 +78,8 @@ or changes and commit do not go together; 5 a newer package is there already.
 
 } // namespace
 
-const std::vector<Command> &commands() {
-    static const std::vector<Command> all = {
+const std::vector<cli::Command<Action>> &commands() {
+    static const std::vector<cli::Command<Action>> all = {
         {"patch",
          Action::patch,
          nullptr,
@@ -133,62 +129,70 @@ const std::vector<Command> &commands() {
     return all;
 }
 
-po::options_description describe_options() {
-    po::options_description options("Options", 80, 56);
-    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    const auto texts = [](const char *name) {
-        return po::value<std::vector<std::string>>()->composing()->value_name(name);
+cli::CommandLine describe_options(Request &request) {
+    cli::CommandLine line(56);
+    const auto attaches = [&line, &request](const char *kind, const char *value, const char *help) {
+        const auto take = [&request, kind](const std::vector<std::string> &files) {
+            for (const std::string &file : files) {
+                request.attachments.emplace_back(kind, cli::absolute_path(file));
+            }
+        };
+        line.each(kind, value, take, help);
     };
-    options.add_options()                                                                                         //
-        ("backend", texts("BACKEND"), "[NAME=]DIR: a repository; patch: with @COMMIT behind it; may be repeated") //
-        ("device-type", text("TYPE"), "VENDOR_MODEL, such as Acme_A1")                                            //
-        ("task", texts("TASK"), "train, inference or post_train; may be repeated")                                //
-        ("out", text("PATH"),
-         "patch, rebase: the package; unpatch: the folder, build/TYPE without it; import-flagscale: the folder of the "
-         "packages; history: the file")                                                     //
-        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated") //
-        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                      //
-        ("policy", texts("FILE"), "patch: a policy; may be repeated")                       //
-        ("license", texts("FILE"), "patch: a license; may be repeated")                     //
-        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")  //
-        ("message", text("TEXT"), "patch: what was changed")                                //
-        ("contact", text("TEXT"), "patch: who answers questions")                           //
-        ("backend-version", texts("[NAME=]TEXT"),
-         "patch: what people call COMMIT of this backend; what git describes it as without it; may be repeated") //
-        ("no-questions", "patch: ask for none of these four on the terminal")                                    //
-        ("serial", text("N"),
-         "higher than that of the package before; patch: 1 without it; rebase: the old one and 1")                 //
-        ("include-ignored", "patch: also what .gitignore leaves out")                                              //
-        ("key", text("NAME.key"), "sign with this key")                                                            //
-        ("unsigned", "sign with none")                                                                             //
-        ("recipient", texts("NAME.pub"), "only this key can read the changes and files; may be repeated")          //
-        ("passphrase-file", text("FILE"), "the passphrase of a secret key is its first line, and nobody is asked") //
-        ("no-passphrase", "keygen: leave the secret key unencrypted")                                              //
-        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated")                 //
-        ("trusted", text("DIR"), "trust the keys of this folder instead")                                          //
-        ("allow-unsigned", "take a package that nobody signed")                                                    //
-        ("decrypt-key", text("NAME.key"),
-         "the key that it is encrypted for; import-flagscale: FlagScale's private_key.pem")               //
-        ("3way", "unpatch: merge with the commit that --backend names")                                   //
-        ("in-place", "unpatch: change the files of the checkouts")                                        //
-        ("commit", text("COMMIT"), "unpatch: a package for this commit of a backend, not the newest")     //
-        ("allow-older", "unpatch, install: in the place of a newer package")                              //
-        ("folder", text("DIR"), "where packages are installed, instead of the user's folder for plugins") //
-        ("system", "that is the folder for all users, /usr/local/lib/opdock/plugins")                     //
-        ("dry-run", "unpatch, revert, install: do everything but put it in place")                        //
-        ("force", "overwrite files");
-    cli::add_format(options, "docs/packages.md");
-    options.add_options()                       //
-        ("version", "the version of this tool") //
-        ("help,h", "this text; with a command, what is about it");
-    return options;
+    line.texts("backend", "BACKEND", request.backend_texts,
+               "[NAME=]DIR: a repository; patch: with @COMMIT behind it; may be repeated");
+    line.text("device-type", "TYPE", request.device_type, "VENDOR_MODEL, such as Acme_A1");
+    line.texts("task", "TASK", request.tasks, "train, inference or post_train; may be repeated");
+    line.path("out", "PATH", request.out,
+              "patch, rebase: the package; unpatch: the folder, build/TYPE without it; import-flagscale: the folder "
+              "of the packages; history: the file");
+    attaches("plugin", "FILE.so", "patch: a plugin that belongs to it; may be repeated");
+    attaches("tune", "FILE", "patch: a tune file; may be repeated");
+    attaches("policy", "FILE", "patch: a policy; may be repeated");
+    attaches("license", "FILE", "patch: a license; may be repeated");
+    line.texts("model", "NAME", request.models, "patch: a model that it was tried with; may be repeated");
+    line.text("message", "TEXT", request.message, "patch: what was changed");
+    line.text("contact", "TEXT", request.contact, "patch: who answers questions");
+    line.texts("backend-version", "[NAME=]TEXT", request.backend_versions,
+               "patch: what people call COMMIT of this backend; what git describes it as without it; may be "
+               "repeated");
+    line.flag("no-questions", request.no_questions, "patch: ask for none of these four on the terminal");
+    line.number("serial", request.serial, 1, most_serial,
+                "higher than that of the package before; patch: 1 without it; rebase: the old one and 1");
+    line.flag("include-ignored", request.include_ignored, "patch: also what .gitignore leaves out");
+    line.path("key", "NAME.key", request.key, "sign with this key");
+    line.flag("unsigned", request.no_key, "sign with none");
+    line.paths("recipient", "NAME.pub", request.recipients,
+               "only this key can read the changes and files; may be repeated");
+    line.path("passphrase-file", "FILE", request.passphrase_file,
+              "the passphrase of a secret key is its first line, and nobody is asked");
+    line.flag("no-passphrase", request.no_passphrase, "keygen: leave the secret key unencrypted");
+    line.paths("pub", "NAME.pub", request.public_keys, "trust this key, and not those a host trusts; may be repeated");
+    line.path("trusted", "DIR", request.trusted, "trust the keys of this folder instead");
+    line.flag("allow-unsigned", request.allow_unsigned, "take a package that nobody signed");
+    line.path("decrypt-key", "NAME.key", request.decrypt_key,
+              "the key that it is encrypted for; import-flagscale: FlagScale's private_key.pem");
+    line.flag("3way", request.merges, "unpatch: merge with the commit that --backend names");
+    line.flag("in-place", request.in_place, "unpatch: change the files of the checkouts");
+    line.text("commit", "COMMIT", request.commit, "unpatch: a package for this commit of a backend, not the newest");
+    line.flag("allow-older", request.allow_older, "unpatch, install: in the place of a newer package");
+    line.path("folder", "DIR", request.folder,
+              "where packages are installed, instead of the user's folder for plugins");
+    line.flag("system", request.system, "that is the folder for all users, /usr/local/lib/opdock/plugins");
+    line.flag("dry-run", request.dry_run, "unpatch, revert, install: do everything but put it in place");
+    line.flag("force", request.force, "overwrite files");
+    line.format(request.json, "docs/packages.md");
+    line.ends("the version of this tool", "this text; with a command, what is about it");
+    line.words("words");
+    return line;
 }
 
 std::string help_text(const std::vector<std::string> &words) {
+    Request none;
     if (!words.empty()) {
         (void)cli::find_command(commands(), words.front()); // or what may have been meant
     }
-    return cli::help_of(introduction, describe_options(), examples, commands(), words);
+    return cli::help_of(introduction, describe_options(none).description(), examples, commands(), words);
 }
 
 } // namespace opdock::plugin_pack

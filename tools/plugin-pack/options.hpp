@@ -4,23 +4,14 @@
 #include <string>
 #include <vector>
 
-#include <boost/program_options.hpp>
-
+#include "cli/command_line.hpp"
 #include "request.hpp"
 
 namespace opdock::plugin_pack {
 
-struct Command {
-    const char *name;
-    Action action;
-    const char *subject; // what it is about; null: nothing
-    std::vector<const char *> options;
-    bool can_find_subject = false; // where it is not given
-};
+const std::vector<cli::Command<Action>> &commands();
 
-const std::vector<Command> &commands();
-
-boost::program_options::options_description describe_options();
+cli::CommandLine describe_options(Request &request);
 
 // Of the command that the first of `words` is, else of all.
 std::string help_text(const std::vector<std::string> &words = {});

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/arguments.hpp"
+#include "cli/command_line.hpp"
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
 #include "options.hpp"
@@ -12,10 +12,6 @@
 
 namespace opdock::plugin_pack {
 namespace {
-
-namespace po = boost::program_options;
-
-const std::vector<const char *> attachment_kinds = {"plugin", "tune", "policy", "license"};
 
 enum class Commit { needed, possible, none };
 
@@ -88,9 +84,7 @@ void require_utf8(const char *option, const std::string &text) {
 }
 
 // Whom a package is for.
-void read_device(const po::variables_map &values, Request &request) {
-    request.device_type = cli::text_of(values, "device-type");
-    request.tasks = cli::texts_of(values, "task");
+void check_device(const Request &request) {
     if (!is_device_type(request.device_type)) {
         throw cli::UsageError("--device-type " + request.device_type +
                               ": expected VENDOR_MODEL, such as Acme_A1: letters and digits with one '_' between "
@@ -126,69 +120,47 @@ void read_backend_version(const std::string &text, std::vector<BackendPlace> &pl
     place->version = is_of_one ? text : text.substr(equals + 1);
 }
 
-void read_patch(const po::variables_map &values, Request &request) {
-    request.models = cli::texts_of(values, "model");
-    request.message = cli::text_of(values, "message");
-    request.contact = cli::text_of(values, "contact");
-    request.include_ignored = values.count("include-ignored") != 0;
-    request.no_questions = values.count("no-questions") != 0;
+void check_patch(const cli::CommandLine &line, Request &request) {
     require_utf8("message", request.message);
     require_utf8("contact", request.contact);
     for (const std::string &model : request.models) {
         require_utf8("model", model);
     }
-    for (const std::string &text : cli::texts_of(values, "backend-version")) {
+    for (const std::string &text : request.backend_versions) {
         read_backend_version(text, request.backends);
     }
-    for (const char *kind : attachment_kinds) {
-        for (const std::string &file : cli::texts_of(values, kind)) {
-            request.attachments.emplace_back(kind, cli::absolute_path(file));
-        }
-    }
-    if (request.out.empty() || values.count("device-type") == 0 || values.count("task") == 0) {
+    if (request.out.empty() || !line.given("device-type") || !line.given("task")) {
         throw cli::UsageError("patch expects --device-type, --task and --out");
     }
     if (request.backends.empty() && request.attachments.empty()) {
         throw cli::UsageError("patch expects --backend [NAME=]DIR@COMMIT, or files alone, such as --plugin libacme.so");
     }
-    read_device(values, request);
+    check_device(request);
 }
 
-void read_unpatch(const po::variables_map &values, Request &request) {
-    request.in_place = values.count("in-place") != 0;
+void check_unpatch(const cli::CommandLine &line, const Request &request) {
     if (request.backends.empty()) {
         throw cli::UsageError("unpatch expects --backend [NAME=]DIR, a repository that has the commit");
     }
-    if (request.in_place && !request.out.empty()) {
-        throw cli::UsageError("--in-place and --out contradict each other");
-    }
+    line.refuse_both("in-place", "out");
     if (!request.subject.empty()) {
         for (const char *option : {"device-type", "task", "commit", "folder", "system"}) {
-            if (values.count(option) != 0) {
+            if (line.given(option)) {
                 throw cli::UsageError(std::string("--") + option +
                                       " looks for a package, and one is named: " + request.subject);
             }
         }
         return;
     }
-    if (values.count("device-type") == 0 || values.count("task") == 0) {
+    if (!line.given("device-type") || !line.given("task")) {
         throw cli::UsageError(
             "unpatch expects the PACKAGE, or --device-type TYPE and --task TASK of one that is installed");
     }
-    read_device(values, request);
-    request.commit = cli::text_of(values, "commit");
+    check_device(request);
 }
 
-// Who signs what is written, and who may read it.
-void read_keys(const po::variables_map &values, Request &request) {
-    if (values.count("serial") != 0) {
-        request.serial = cli::number_of(values, "serial", 1, most_serial);
-    }
-    request.no_key = values.count("unsigned") != 0;
-    request.key = cli::path_of(values, "key");
-    for (const std::string &path : cli::texts_of(values, "recipient")) {
-        request.recipients.push_back(cli::absolute_path(path));
-    }
+// Who signs what is written.
+void check_keys(const Request &request) {
     if (request.key.empty() != request.no_key) {
         throw cli::UsageError(request.no_key ? "--key and --unsigned contradict each other"
                                              : "expected --key NAME.key, or --unsigned for a package that only "
@@ -197,15 +169,15 @@ void read_keys(const po::variables_map &values, Request &request) {
 }
 
 // The command, and what it is about.
-void read_command(const po::variables_map &values, Request &request) {
-    const std::vector<std::string> words = cli::texts_of(values, "words");
+void read_command(const cli::CommandLine &line, Request &request) {
+    const std::vector<std::string> words = line.words();
     if (words.empty()) {
         throw cli::UsageError(
             "expected a command: patch, unpatch, revert, rebase, verify, inspect, install, uninstall, list, history, "
             "keygen or import-flagscale");
     }
-    const Command &command = cli::find_command(commands(), words.front());
-    cli::refuse_options_of_others(command.name, command.options, values);
+    const cli::Command<Action> &command = cli::find_command(commands(), words.front());
+    line.refuse_others(std::string("with ") + command.name, command.options);
     request.action = command.action;
     const bool has_subject = words.size() == 2;
     if (words.size() > 2 ||
@@ -218,9 +190,9 @@ void read_command(const po::variables_map &values, Request &request) {
     }
 }
 
-void read_backends(const po::variables_map &values, Request &request) {
-    const Commit commit = commit_of(request.action, values.count("3way") != 0);
-    for (const std::string &text : cli::texts_of(values, "backend")) {
+void read_backends(Request &request) {
+    const Commit commit = commit_of(request.action, request.merges);
+    for (const std::string &text : request.backend_texts) {
         BackendPlace place = parse_backend(text, commit);
         for (const BackendPlace &other : request.backends) {
             if (other.name == place.name) {
@@ -231,82 +203,42 @@ void read_backends(const po::variables_map &values, Request &request) {
     }
 }
 
-void read_common(const po::variables_map &values, Request &request) {
-    request.out = cli::path_of(values, "out");
-    request.passphrase_file = cli::path_of(values, "passphrase-file");
-    request.no_passphrase = values.count("no-passphrase") != 0;
-    request.force = values.count("force") != 0;
-    request.dry_run = values.count("dry-run") != 0;
-    request.json = values.count("json") != 0;
-    if (request.no_passphrase && !request.passphrase_file.empty()) {
-        throw cli::UsageError("--passphrase-file and --no-passphrase contradict each other");
-    }
-}
-
-// Whose packages are taken.
-void read_trust(const po::variables_map &values, Request &request) {
-    for (const std::string &path : cli::texts_of(values, "pub")) {
-        request.public_keys.push_back(cli::absolute_path(path));
-    }
-    request.trusted = cli::path_of(values, "trusted");
-    request.decrypt_key = cli::path_of(values, "decrypt-key");
-    request.allow_unsigned = values.count("allow-unsigned") != 0;
-    if (!request.trusted.empty() && !request.public_keys.empty()) {
-        throw cli::UsageError("--pub and --trusted are two answers to whom you trust; give one");
-    }
-}
-
-// Where packages are installed.
-void read_place(const po::variables_map &values, Request &request) {
-    request.folder = cli::path_of(values, "folder");
-    request.system = values.count("system") != 0;
-    request.allow_older = values.count("allow-older") != 0;
-    if (request.system && !request.folder.empty()) {
-        throw cli::UsageError("--system and --folder are two answers to where; give one");
-    }
-}
-
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
-    po::options_description all = describe_options();
-    all.add_options()("words", po::value<std::vector<std::string>>());
-    po::positional_options_description positional;
-    positional.add("words", -1);
-    const po::variables_map values = cli::parse_arguments(arguments, all, positional, "message");
     Request request;
-    if (values.count("help") != 0) {
-        request.words = cli::texts_of(values, "words");
+    cli::CommandLine line = describe_options(request);
+    if (const cli::Asked asked = line.parse(arguments, "message"); asked != cli::Asked::work) {
+        request.action = asked == cli::Asked::version ? Action::version : Action::help;
+        request.words = line.words();
         return request;
     }
-    if (values.count("version") != 0) {
-        request.action = Action::version;
-        return request;
-    }
-    read_command(values, request);
-    read_backends(values, request);
-    read_common(values, request);
-    read_trust(values, request);
-    read_place(values, request);
+    read_command(line, request);
+    line.store();
+    read_backends(request);
+    line.refuse_both("passphrase-file", "no-passphrase");
+    line.refuse_both("pub", "trusted", "are two answers to whom you trust; give one");
+    line.refuse_both("system", "folder", "are two answers to where; give one");
+    const bool lacks_place = request.backends.empty() || request.out.empty();
     switch (request.action) {
     case Action::patch:
-        read_patch(values, request);
-        read_keys(values, request);
+        check_patch(line, request);
+        check_keys(request);
         break;
     case Action::rebase:
-        if (request.backends.empty() || request.out.empty()) {
+        if (lacks_place) {
             throw cli::UsageError("rebase expects --backend [NAME=]DIR@COMMIT, the new commit, and --out");
         }
-        read_keys(values, request);
+        check_keys(request);
         break;
     case Action::import_flagscale:
-        if (request.backends.empty() || request.out.empty()) {
+        if (lacks_place) {
             throw cli::UsageError("import-flagscale expects --backend NAME=DIR, a repository for each, and --out DIR");
         }
-        read_keys(values, request);
+        check_keys(request);
         break;
     case Action::unpatch:
-        read_unpatch(values, request);
+        check_unpatch(line, request);
         break;
     case Action::revert:
         if (request.backends.empty()) {

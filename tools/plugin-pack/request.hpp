@@ -37,6 +37,7 @@ struct Request {
     Action action = Action::help;
     std::vector<std::string> words; // with --help: what it is asked about
     std::string subject; // the package; keygen: the name of the key; import_flagscale: the folder; uninstall: a name
+    std::vector<std::string> backend_texts; // as they were given
     std::vector<BackendPlace> backends;
     std::string out;
 
@@ -47,6 +48,7 @@ struct Request {
     std::vector<std::string> models;
     std::string message;
     std::string contact;
+    std::vector<std::string> backend_versions; // as they were given
     std::optional<uint64_t> serial;
     bool include_ignored = false;
     bool no_questions = false;
@@ -61,6 +63,7 @@ struct Request {
     bool allow_unsigned = false;
     std::string decrypt_key;
     bool dry_run = false;
+    bool merges = false;   // with another commit
     std::string commit;    // of the package that is looked for
     bool in_place = false; // in the worktrees of the backends
     bool allow_older = false;

@@ -1,13 +1,10 @@
 #include "request.hpp"
 
-#include "cli/arguments.hpp"
+#include "cli/command_line.hpp"
 #include "cli/exit.hpp"
-#include "cli/format.hpp"
 
 namespace opdock::plugin_sign {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr const char *introduction =
     R"(Usage: plugin-sign keygen NAME [--passphrase-file FILE | --no-passphrase]
@@ -40,64 +37,46 @@ Exit codes: 0 fine; 1 the signature does not hold or is by nobody trusted, or a
 file is absent or cannot be written; 2 wrong usage.
 )";
 
-struct Command {
-    const char *name;
-    Action action;
-    const char *subject;               // what it is about
-    std::vector<const char *> options; // it takes
-};
-
-const std::vector<Command> commands = {
+const std::vector<cli::Command<Action>> commands = {
     {"keygen", Action::keygen, "the NAME of the key", {"passphrase-file", "no-passphrase"}},
     {"sign", Action::sign, "the FILE.so or plugin.json", {"key", "passphrase-file"}},
     {"verify", Action::verify, "the FILE.so or plugin.json", {"pub", "trusted", "json"}},
     {"digest", Action::digest, "at least one FILE", {"json"}},
 };
 
-po::options_description describe_options() {
-    po::options_description options("Options", 80, 56);
-    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                   //
-        ("key", text("NAME.key"), "sign: the secret key")                                   //
-        ("pub", po::value<std::vector<std::string>>()->composing()->value_name("NAME.pub"), //
-         "verify: this key, and not those a host trusts; may be repeated")                  //
-        ("trusted", text("DIR"), "verify: the keys of this folder instead")                 //
-        ("passphrase-file", text("FILE"),
-         "keygen, sign: the passphrase is its first line, and nobody is asked") //
-        ("no-passphrase", "keygen: leave the secret key unencrypted, for machines that sign");
-    cli::add_format(options, "docs/trust.md", "verify, digest: ");
-    options.add_options()                       //
-        ("version", "the version of this tool") //
-        ("help,h", "this text; with a command, what is about it");
-    return options;
+cli::CommandLine describe_options(Request &request) {
+    cli::CommandLine line(56);
+    line.path("key", "NAME.key", request.key, "sign: the secret key");
+    line.paths("pub", "NAME.pub", request.public_keys,
+               "verify: this key, and not those a host trusts; may be repeated");
+    line.path("trusted", "DIR", request.trusted, "verify: the keys of this folder instead");
+    line.path("passphrase-file", "FILE", request.passphrase_file,
+              "keygen, sign: the passphrase is its first line, and nobody is asked");
+    line.flag("no-passphrase", request.no_passphrase,
+              "keygen: leave the secret key unencrypted, for machines that sign");
+    line.format(request.json, "docs/trust.md", "verify, digest: ");
+    line.ends("the version of this tool", "this text; with a command, what is about it");
+    line.words("words");
+    return line;
 }
 
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
-    po::options_description all = describe_options();
-    all.add_options()("words", po::value<std::vector<std::string>>());
-    po::positional_options_description positional;
-    positional.add("words", -1);
-    const po::variables_map values = cli::parse_arguments(arguments, all, positional);
     Request request;
-    if (values.count("help") != 0) {
-        request.words = cli::texts_of(values, "words");
+    cli::CommandLine line = describe_options(request);
+    const cli::Asked asked = line.parse(arguments);
+    const std::vector<std::string> words = line.words();
+    if (asked != cli::Asked::work) {
+        request.action = asked == cli::Asked::version ? Action::version : Action::help;
+        request.words = words;
         return request;
-    }
-    if (values.count("version") != 0) {
-        request.action = Action::version;
-        return request;
-    }
-    std::vector<std::string> words;
-    if (values.count("words") != 0) {
-        words = values["words"].as<std::vector<std::string>>();
     }
     if (words.empty()) {
         throw cli::UsageError("expected a command: keygen, sign, verify or digest");
     }
-    const Command &command = cli::find_command(commands, words.front());
-    cli::refuse_options_of_others(command.name, command.options, values);
+    const cli::Command<Action> &command = cli::find_command(commands, words.front());
+    line.refuse_others(std::string("with ") + command.name, command.options);
     request.action = command.action;
     request.subjects.assign(words.begin() + 1, words.end());
     if (request.subjects.empty() || (request.subjects.size() > 1 && request.action != Action::digest)) {
@@ -107,33 +86,21 @@ Request parse_request(const std::vector<std::string> &arguments) {
         const std::string absolute = cli::absolute_path(subject);
         subject = request.action == Action::digest ? subject : absolute;
     }
-    request.key = cli::path_of(values, "key");
-    request.trusted = cli::path_of(values, "trusted");
-    request.passphrase_file = cli::path_of(values, "passphrase-file");
-    request.no_passphrase = values.count("no-passphrase") != 0;
-    request.json = values.count("json") != 0;
-    if (values.count("pub") != 0) {
-        for (const auto &path : values["pub"].as<std::vector<std::string>>()) {
-            request.public_keys.push_back(cli::absolute_path(path));
-        }
-    }
+    line.store();
     if (request.action == Action::sign && request.key.empty()) {
         throw cli::UsageError("sign expects --key NAME.key");
     }
-    if (request.no_passphrase && !request.passphrase_file.empty()) {
-        throw cli::UsageError("--passphrase-file and --no-passphrase contradict each other");
-    }
-    if (!request.trusted.empty() && !request.public_keys.empty()) {
-        throw cli::UsageError("--pub and --trusted are two answers to whom you trust; give one");
-    }
+    line.refuse_both("passphrase-file", "no-passphrase");
+    line.refuse_both("pub", "trusted", "are two answers to whom you trust; give one");
     return request;
 }
 
 std::string help_text(const std::vector<std::string> &words) {
+    Request none;
     if (!words.empty()) {
         (void)cli::find_command(commands, words.front()); // or what may have been meant
     }
-    return cli::help_of(introduction, describe_options(), examples, commands, words);
+    return cli::help_of(introduction, describe_options(none).description(), examples, commands, words);
 }
 
 std::string version_text() {

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 
-#include "cli/arguments.hpp"
+#include "cli/command_line.hpp"
 #include "cli/exit.hpp"
-#include "cli/format.hpp"
 #include "cli/gnuplot.hpp"
 #include "cli/suggest.hpp"
-#include "cli/variables.hpp"
 #include "op-call/source.hpp"
 #include "opdock/opdock.h"
 
 namespace opdock::plugin_tune {
 namespace {
-
-namespace po = boost::program_options;
 
 constexpr const char *introduction =
     R"(Usage: plugin-tune OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
@@ -86,66 +82,23 @@ left something out, or a file or an op is absent; 2 wrong usage; 130 Ctrl-C,
 143 SIGTERM.
 )";
 
-struct Command {
-    const char *name;
-    Action action;
-    std::vector<const char *> options; // it takes, beside those of all
-};
-
-const std::vector<Command> commands = {
+const std::vector<cli::Command<Action>> commands = {
     {"",
      Action::tune,
+     nullptr,
      {"shape", "attr", "output", "impl", "shapes", "all", "device", "budget", "total-budget", "strategy", "cold",
       "again", "dry-run", "plot", "force", "json", "modules", "prefix"}},
-    {"export", Action::export_results, {"impl", "out", "force", "modules", "prefix"}},
-    {"import", Action::import_results, {"modules", "prefix"}},
-    {"merge", Action::merge, {"out", "force"}},
-    {"convert", Action::convert, {"rename", "out", "force"}},
-    {"list", Action::list, {"impl", "model", "dtype", "build", "json", "prefix"}},
-    {"forget", Action::forget, {"impl", "model", "dtype", "build", "all", "dry-run", "json", "prefix"}},
+    {"export", Action::export_results, nullptr, {"impl", "out", "force", "modules", "prefix"}},
+    {"import", Action::import_results, "at least one file", {"modules", "prefix"}},
+    {"merge", Action::merge, "at least one file", {"out", "force"}},
+    {"convert", Action::convert, "one file", {"rename", "out", "force"}},
+    {"list", Action::list, nullptr, {"impl", "model", "dtype", "build", "json", "prefix"}},
+    {"forget", Action::forget, nullptr, {"impl", "model", "dtype", "build", "all", "dry-run", "json", "prefix"}},
 };
 
-po::options_description describe_options() {
-    po::options_description options("Options", 80, 54);
-    const auto texts = [](const char *name) {
-        return po::value<std::vector<std::string>>()->composing()->value_name(name);
-    };
-    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                                        //
-        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                              //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                            //
-        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")                  //
-        ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")          //
-        ("shapes", text("FILE"), "the shapes of this file")                                                      //
-        ("all", "every implementation, with shapes that follow from the signatures, or with forget every entry") //
-        ("device", text("DEVICE"), "where to run: \"cpu\" (the default) or \"cuda:1\"")                          //
-        ("model", text("MODEL"), "list, forget: of this model of device, as list shows it")                      //
-        ("dtype", text("DTYPE"), "list, forget: of these dtypes, such as \"bf16,f32\"")                          //
-        ("build", text("BUILD"), "list, forget: of this build or tune_version, as list shows it")                //
-        ("budget", text("TIME"), "for each shape, such as 60s, 500ms or 2m; 10s by default")                     //
-        ("total-budget", text("TIME"), "for all: shapes share what is left evenly, none gets over --budget")     //
-        ("strategy", text("STRATEGY"),
-         "halving (the default): the slower half of the configs leaves after each "
-         "round; exhaustive: all are timed equally often")                                      //
-        ("cold", "flush the caches before each run")                                            //
-        ("again", "also what the database knows already")                                       //
-        ("dry-run", "keep nothing; forget: only count")                                         //
-        ("plot", text("FILE.svg"), "draw how much faster each became; needs gnuplot")           //
-        ("out", text("FILE"), "export, merge, convert: write there and not to standard output") //
-        ("rename", texts("OLD=NEW"), "convert: an op's name here")                              //
-        ("force", "overwrite the files of --out and --plot")                                    //
-        ("modules", texts("PATH"), "search this plugin file or directory first")                //
-        ("prefix", text("PREFIX"), cli::prefix_help);
-    cli::add_format(options, "docs/plugin-tune-json.md");
-    options.add_options()                                   //
-        ("version", "the version of this tool and its ABI") //
-        ("help,h", "this text; with a command, what is about it");
-    return options;
-}
-
 // The command that the first word is; tuning, whose first word is an op, is none.
-const Command &find_command(const std::vector<std::string> &words) {
-    for (const Command &command : commands) {
+const cli::Command<Action> &find_command(const std::vector<std::string> &words) {
+    for (const cli::Command<Action> &command : commands) {
         if (!words.empty() && words.front() == command.name) {
             return command;
         }
@@ -153,27 +106,8 @@ const Command &find_command(const std::vector<std::string> &words) {
     return commands.front();
 }
 
-void refuse_options_of_others(const Command &command, const po::variables_map &values) {
-    for (const Command &other : commands) {
-        for (const char *option : other.options) {
-            const auto is_it = [&](const char *own) { return std::string_view(own) == option; };
-            if (values.count(option) != 0 && std::none_of(command.options.begin(), command.options.end(), is_it)) {
-                const bool is_filter = command.action == Action::list || command.action == Action::forget;
-                throw cli::UsageError(cli::as_given(values, option) + " has no meaning " +
-                                      (command.action == Action::tune ? std::string("when tuning")
-                                                                      : std::string("with ") + command.name) +
-                                      (is_filter && std::string_view(option) == "device"
-                                           ? "; --model says which model of device the entries are about"
-                                       // --output of tuning is an output of the op, and no file.
-                                       : command.action == Action::tune ? ""
-                                                                        : cli::same_among(command.options, option)));
-            }
-        }
-    }
-}
-
 uint32_t strategy_of(const std::string &name) {
-    if (name.empty() || name == "halving") {
+    if (name == "halving") {
         return OPDOCK_TUNE_HALVING;
     }
     if (name == "exhaustive") {
@@ -181,6 +115,44 @@ uint32_t strategy_of(const std::string &name) {
     }
     throw cli::UsageError("--strategy '" + name + "': expected halving or exhaustive" +
                           cli::did_you_mean(name, {"halving", "exhaustive"}));
+}
+
+cli::CommandLine describe_options(Request &request) {
+    cli::CommandLine line(54);
+    const auto sets = [&request](uint32_t flag) { return [&request, flag] { request.flags |= flag; }; };
+    op_call::add_sources(line, "shape", request.subject.inputs, "an input; once for each tensor of a list",
+                         op_call::shape_or_source_forms);
+    op_call::add_attributes(line, request.subject.attributes);
+    line.texts("output", "NAME", request.subject.outputs, "an optional output that is wanted as well; may be repeated");
+    line.text("impl", "IMPL_ID", request.subject.impl,
+              "this implementation; without it, the one that would serve the call");
+    line.text("shapes", "FILE", request.shapes, "the shapes of this file");
+    line.flag("all", request.all,
+              "every implementation, with shapes that follow from the signatures, or with forget every entry");
+    line.text("device", "DEVICE", request.device, "where to run: \"cpu\" (the default) or \"cuda:1\"");
+    line.text("model", "MODEL", request.model, "list, forget: of this model of device, as list shows it");
+    line.text("dtype", "DTYPE", request.dtypes, "list, forget: of these dtypes, such as \"bf16,f32\"");
+    line.text("build", "BUILD", request.version, "list, forget: of this build or tune_version, as list shows it");
+    line.duration("budget", "TIME", request.budget, "for each shape, such as 60s, 500ms or 2m; 10s by default");
+    line.duration("total-budget", "TIME", request.total_budget,
+                  "for all: shapes share what is left evenly, none gets over --budget");
+    line.one(
+        "strategy", "STRATEGY", [&request](const std::string &name) { request.strategy = strategy_of(name); },
+        "halving (the default): the slower half of the configs leaves after each round; exhaustive: all are timed "
+        "equally often");
+    line.flag("cold", sets(OPDOCK_TUNE_COLD), "flush the caches before each run");
+    line.flag("again", sets(OPDOCK_TUNE_AGAIN), "also what the database knows already");
+    line.flag("dry-run", sets(OPDOCK_TUNE_DRY_RUN), "keep nothing; forget: only count");
+    line.text("plot", "FILE.svg", request.plot, "draw how much faster each became; needs gnuplot");
+    line.text("out", "FILE", request.out, "export, merge, convert: write there and not to standard output");
+    op_call::add_named(line, "rename", "OLD=NEW", request.renames, "convert: an op's name here", "OLD=NEW");
+    line.flag("force", request.force, "overwrite the files of --out and --plot");
+    line.modules(request.modules);
+    line.prefix();
+    line.format(request.json, "docs/plugin-tune-json.md");
+    line.ends(cli::CommandLine::version_help, "this text; with a command, what is about it");
+    line.words("words");
+    return line;
 }
 
 // Which of the three ways to say what to tune.
@@ -223,10 +195,9 @@ void check_what_to_forget(const Request &request) {
     }
 }
 
-void read_words(const Command &command, const std::vector<std::string> &words, Request &request) {
+void read_words(const cli::Command<Action> &command, const std::vector<std::string> &words, Request &request) {
     const size_t skip = *command.name == '\0' ? 0 : 1;
-    if (request.action != Action::import_results && request.action != Action::merge &&
-        request.action != Action::convert) {
+    if (command.subject == nullptr) {
         if (words.size() > skip + 1) {
             throw cli::UsageError("one op at a time; '" + words[skip + 1] + "' is a second one");
         }
@@ -235,72 +206,30 @@ void read_words(const Command &command, const std::vector<std::string> &words, R
     }
     request.files.assign(words.begin() + static_cast<std::ptrdiff_t>(skip), words.end());
     if (request.files.empty() || (request.action == Action::convert && request.files.size() != 1)) {
-        throw cli::UsageError(std::string(command.name) + " expects " +
-                              (request.action == Action::convert ? "one file" : "at least one file"));
+        throw cli::UsageError(std::string(command.name) + " expects " + command.subject);
     }
 }
 
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
-    po::options_description all = describe_options();
-    all.add_options()("words", po::value<std::vector<std::string>>()); // the positional ones
-    po::positional_options_description positional;
-    positional.add("words", -1);
-    const po::variables_map values = cli::parse_arguments(arguments, all, positional);
     Request request;
-    if (values.count("help") != 0) {
-        request.words = cli::texts_of(values, "words");
+    cli::CommandLine line = describe_options(request);
+    if (const cli::Asked asked = line.parse(arguments); asked != cli::Asked::work) {
+        request.action = asked == cli::Asked::version ? Action::version : Action::help;
+        request.words = line.words();
         return request;
     }
-    if (values.count("version") != 0) {
-        request.action = Action::version;
-        return request;
-    }
-    const std::vector<std::string> words = cli::texts_of(values, "words");
-    const Command &command = find_command(words);
+    const cli::Command<Action> &command = find_command(line.words());
     request.action = command.action;
-    refuse_options_of_others(command, values);
-    read_words(command, words, request);
-    request.subject.impl = cli::text_of(values, "impl");
-    request.subject.inputs = op_call::parse_named(cli::texts_of(values, "shape"), "--shape",
-                                                  std::string("NAME=SOURCE\n  ") + op_call::shape_or_source_forms);
-    request.subject.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
-    request.subject.outputs = cli::texts_of(values, "output");
-    request.renames = op_call::parse_named(cli::texts_of(values, "rename"), "--rename", "OLD=NEW");
-    request.shapes = cli::text_of(values, "shapes");
-    request.out = cli::text_of(values, "out");
-    request.plot = cli::text_of(values, "plot");
+    // --output of tuning is an output of the op, and no file.
+    line.refuse_others(request.action == Action::tune ? "when tuning" : std::string("with ") + command.name,
+                       command.options, request.action != Action::tune);
+    read_words(command, line.words(), request);
+    line.store();
     cli::check_plot_name(request.plot);
-    request.all = values.count("all") != 0;
-    request.force = values.count("force") != 0;
-    request.json = values.count("json") != 0;
-    request.device = values.count("device") != 0 ? cli::text_of(values, "device") : request.device;
-    request.strategy = strategy_of(cli::text_of(values, "strategy"));
-    request.flags = (values.count("cold") != 0 ? OPDOCK_TUNE_COLD : 0) |
-                    (values.count("again") != 0 ? OPDOCK_TUNE_AGAIN : 0) |
-                    (values.count("dry-run") != 0 ? OPDOCK_TUNE_DRY_RUN : 0);
-    if (values.count("budget") != 0) {
-        request.budget = cli::parse_duration(cli::text_of(values, "budget"), "--budget");
-    }
-    if (values.count("total-budget") != 0) {
-        request.total_budget = cli::parse_duration(cli::text_of(values, "total-budget"), "--total-budget");
-    }
-    for (const std::string &path : cli::texts_of(values, "modules")) {
-        request.modules.push_back(cli::absolute_path(path));
-    }
     if (request.action == Action::tune) {
         check_what_to_tune(request);
-    }
-    if (request.action == Action::list || request.action == Action::forget) {
-        for (const char *filter : {"impl", "model", "dtype", "build"}) {
-            if (values.count(filter) != 0 && cli::text_of(values, filter).empty()) {
-                throw cli::UsageError(std::string("--") + filter + " is empty; leave it out, or say which entries");
-            }
-        }
-        request.model = cli::text_of(values, "model");
-        request.dtypes = cli::text_of(values, "dtype");
-        request.version = cli::text_of(values, "build");
     }
     if (request.action == Action::forget) {
         check_what_to_forget(request);
@@ -309,7 +238,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
 }
 
 std::string help_text(const std::vector<std::string> &words) {
-    return cli::help_of(introduction, describe_options(), examples, commands, words);
+    Request none;
+    return cli::help_of(introduction, describe_options(none).description(), examples, commands, words);
 }
 
 } // namespace opdock::plugin_tune

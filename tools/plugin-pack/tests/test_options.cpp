@@ -19,7 +19,7 @@ TEST_CASE("the help fits a terminal of 80 columns") {
 TEST_CASE("the usage of each command that trusts keys says how to name one") {
     const std::string text = help_text();
     const std::string usage = text.substr(0, text.find("\n\n"));
-    for (const Command &command : commands()) {
+    for (const auto &command : commands()) {
         CAPTURE(command.name);
         const bool trusts = std::any_of(command.options.begin(), command.options.end(),
                                         [](const std::string &option) { return option == "pub"; });
@@ -37,7 +37,7 @@ TEST_CASE("the help of patch has --backend in brackets, and what a package witho
 }
 
 TEST_CASE("the help of each command has its usage and what it does") {
-    for (const Command &command : commands()) {
+    for (const auto &command : commands()) {
         CAPTURE(command.name);
         const std::string name = command.name;
         const std::string text = help_text({name});

@@ -93,9 +93,8 @@ TEST_CASE("list and forget take filters, and forget nothing without one") {
     CHECK_THROWS_AS(parse_request({"forget", "--dry-run"}), UsageError);
     CHECK_THROWS_AS(parse_request({"forget", "gelu", "--impl", ""}), UsageError); // a script's variable that is unset
     CHECK_THROWS_AS(parse_request({"forget", "gelu", "--all"}), UsageError);
-    CHECK_THROWS_WITH_AS(
-        parse_request({"forget", "--device", "Acme 1"}),
-        "--device has no meaning with forget; --model says which model of device the entries are about", UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"forget", "--device", "Acme 1"}),
+                         "--device has no meaning with forget; did you mean '--model'?", UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"list", "--all"}), "--all has no meaning with list", UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--dtype", "f32"}), "--dtype has no meaning when tuning", UsageError);
 }

@@ -1,0 +1,157 @@
+#include "cli/command_line.hpp"
+
+#include "cli/exit.hpp"
+#include "cli/format.hpp"
+#include "cli/variables.hpp"
+
+namespace opdock::cli {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr unsigned width = 80;
+
+std::string long_name(const std::string &name) {
+    return name.substr(0, name.find(','));
+}
+
+std::string not_empty(const std::string &text, const std::string &name) {
+    if (text.empty()) {
+        throw UsageError("the value of --" + name + " is empty");
+    }
+    return text;
+}
+
+} // namespace
+
+CommandLine::CommandLine(unsigned narrowest) : description_("Options", width, narrowest) {}
+
+void CommandLine::flag(const char *name, std::function<void()> given, const char *help) {
+    description_.add_options()(name, help);
+    takes_.emplace_back(long_name(name), [given = std::move(given)](const Texts & /*none*/) { given(); });
+}
+
+void CommandLine::flag(const char *name, bool &into, const char *help) {
+    flag(
+        name, [&into] { into = true; }, help);
+}
+
+void CommandLine::one(const char *name, const char *value, std::function<void(const std::string &)> take,
+                      const char *help) {
+    description_.add_options()(name, po::value<std::string>()->value_name(value), help);
+    takes_.emplace_back(name, [name = std::string(name), take = std::move(take)](const Texts &texts) {
+        take(not_empty(texts.front(), name));
+    });
+}
+
+void CommandLine::each(const char *name, const char *value, std::function<void(const Texts &)> take, const char *help) {
+    description_.add_options()(name, po::value<Texts>()->composing()->value_name(value), help);
+    takes_.emplace_back(name, std::move(take));
+}
+
+void CommandLine::text(const char *name, const char *value, std::string &into, const char *help) {
+    one(
+        name, value, [&into](const std::string &text) { into = text; }, help);
+}
+
+void CommandLine::texts(const char *name, const char *value, Texts &into, const char *help) {
+    each(
+        name, value, [&into](const Texts &texts) { into = texts; }, help);
+}
+
+void CommandLine::path(const char *name, const char *value, std::string &into, const char *help) {
+    one(
+        name, value, [&into](const std::string &text) { into = absolute_path(text); }, help);
+}
+
+void CommandLine::paths(const char *name, const char *value, Texts &into, const char *help) {
+    const auto take = [&into](const Texts &texts) {
+        for (const std::string &text : texts) {
+            into.push_back(absolute_path(text));
+        }
+    };
+    each(name, value, take, help);
+}
+
+void CommandLine::duration(const char *name, const char *value, double &into, const char *help) {
+    const auto take = [name = std::string("--") + name, &into](const std::string &text) {
+        into = parse_duration(text, name);
+    };
+    one(name, value, take, help);
+}
+
+void CommandLine::modules(Texts &into, const char *help) {
+    paths("modules", "PATH", into, help);
+}
+
+void CommandLine::prefix() {
+    one("prefix", "PREFIX", use_variable_prefix, "of environment variables, as the program chose it: \"TE_FL_\"");
+}
+
+void CommandLine::format(bool &json, const char *keys, const char *commands) {
+    add_format(description_, keys, commands);
+    takes_.emplace_back("json", [&json](const Texts & /*none*/) { json = true; });
+}
+
+void CommandLine::ends(const char *version, const char *help) {
+    description_.add_options()("version", version);
+    this->help(help);
+}
+
+void CommandLine::help(const char *help) {
+    description_.add_options()("help,h", help);
+}
+
+void CommandLine::words(const char *name, int most) {
+    words_ = name;
+    positional_.add(name, most);
+}
+
+Asked CommandLine::parse(const std::vector<std::string> &arguments, const std::string &prose) {
+    po::options_description all = description_; // whose help has no word of these
+    if (!words_.empty()) {
+        all.add_options()(words_.c_str(), po::value<Texts>());
+    }
+    values_ = parse_arguments(arguments, all, positional_, prose);
+    return given("help") ? Asked::help : given("version") ? Asked::version : Asked::work;
+}
+
+void CommandLine::store() const {
+    for (const auto &[name, take] : takes_) {
+        if (given(name)) {
+            take(texts_of(name));
+        }
+    }
+}
+
+CommandLine::Texts CommandLine::texts_of(const std::string &name) const {
+    if (!given(name)) {
+        return {};
+    }
+    const boost::any &value = values_[name].value();
+    const auto *texts = boost::any_cast<Texts>(&value);
+    const auto *text = boost::any_cast<std::string>(&value);
+    return texts != nullptr ? *texts : text != nullptr ? Texts{*text} : Texts();
+}
+
+std::string CommandLine::as_given(const std::string &name) const {
+    return cli::as_given(values_, name);
+}
+
+void CommandLine::refuse_both(const char *one, const char *other, const char *why) const {
+    if (given(one) && given(other)) {
+        throw UsageError(std::string("--") + one + " and --" + other + " " + why);
+    }
+}
+
+void CommandLine::refuse_others(const std::string &where, const std::vector<const char *> &options, bool hints) const {
+    for (const auto &[option, value] : values_) {
+        if (option != words_ && !takes(options, option)) {
+            throw UsageError(as_given(option) + " has no meaning " + where +
+                             (hints ? same_among(options, option) : ""));
+        }
+    }
+}
+
+} // namespace opdock::cli
