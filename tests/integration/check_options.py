@@ -50,11 +50,15 @@ def refusal_of(tool: str, option: str) -> str:
     return done.stderr if done.returncode == 2 else ""
 
 
-def faults_of_hidden(sources: pathlib.Path, tool: str, options: set[str]) -> list[str]:
-    """Names of positional values: they are no options, and no message says that they are."""
+def hidden_of(sources: pathlib.Path) -> set[str]:
+    """Names of positional values."""
+    return {"--" + name for file in sources.glob("*.cpp")
+            for name in re.findall(r"line\.words\(\"([a-z-]+)\"", file.read_text())}
+
+
+def faults_of_hidden(hidden: set[str], tool: str, options: set[str]) -> list[str]:
+    """They are no options, and no message says that they are."""
     faults = []
-    hidden = {"--" + name for file in sources.glob("*.cpp")
-              for name in re.findall(r"positional\.add\(\"([a-z-]+)\"", file.read_text())}
     for name in sorted(hidden):
         for word in (name, name[:-1], name + "s"):
             if word in options:
@@ -79,6 +83,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def main() -> int:
     sources, completions, *tools = sys.argv[1:]
     faults = []
+    all_hidden = set()
     values: dict[str, tuple[str, str]] = {}  # of an option: its value, and the first tool that has it
     for tool in tools:
         name = pathlib.Path(tool).name
@@ -98,10 +103,14 @@ def main() -> int:
                 faults.append(f"{name} {option} {value}: expected a word")
         if (offered := completed(completions, tool, ["--"])) != options:
             faults.append(f"{name} --<TAB> offers other options than --help has: {sorted(offered ^ options)}")
-        faults += faults_of_hidden(pathlib.Path(sources) / name, tool, options)
+        hidden = hidden_of(pathlib.Path(sources) / name)
+        all_hidden |= hidden
+        faults += faults_of_hidden(hidden, tool, options)
         commands = set(re.findall(rf"^(?:Usage:| {{6}}) {name} ([a-z][a-z-]*)(?: |$)", text, re.MULTILINE))
         if (offered := completed(completions, tool, [""])) != commands:
             faults.append(f"{name} <TAB> offers {sorted(offered)}, and the commands are {sorted(commands)}")
+    if not all_hidden:
+        faults.append("no tool takes a word: expected the op of plugin-run among others")
     print("\n".join(faults + [f"{len(tools)} tools, {len(faults)} faults"]))
     return 1 if faults or not tools else 0
 
