@@ -40,7 +40,7 @@ TEST_CASE("a program's prefix replaces PLUGIN_ in every variable, and modules st
 
 TEST_CASE("the table of variables is complete and names each once") {
     std::set<std::string> names;
-    for (const VariableInfo &row : variables()) {
+    for (const VariableInfo &row : all_variables) {
         CAPTURE(row.stem);
         CHECK(names.insert(variable_name(row.id, "PLUGIN_")).second);
         CHECK_FALSE(row.values.empty());
@@ -313,7 +313,7 @@ TEST_CASE("of several search paths for libraries the last counts, as the dynamic
 
 TEST_CASE("the documentation's tables of variables are the program's") {
     std::set<std::string> expected;
-    for (const VariableInfo &row : variables()) {
+    for (const VariableInfo &row : all_variables) {
         std::string values(row.values);
         for (std::size_t bar = values.find('|'); bar != std::string::npos; bar = values.find('|', bar + 2)) {
             values.insert(bar, "\\"); // as Markdown wants it inside a table

@@ -167,7 +167,7 @@ TEST_CASE("an unknown setting lists the settings and the nearest") {
     CHECK(error.status() == OPDOCK_INVALID_POLICY);
     CHECK(std::string(error.what()) ==
           "expected a setting ('prefer', 'prefer_vendor', 'strict', 'allow_vendors', "
-          "'deny_vendors', 'per_op', 'retry_failed', 'fallback_to_cpu' or 'require'), found "
+          "'deny_vendors', 'retry_failed', 'fallback_to_cpu', 'per_op' or 'require'), found "
           "'deny_vendor'; did you mean 'deny_vendors'?");
 }
 

@@ -29,7 +29,7 @@ void use_variable_prefix(const std::string &prefix) {
 }
 
 std::string variable_name(std::string_view stem) {
-    const auto all = core::variables();
+    const auto &all = core::all_variables;
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto &one) { return one.stem == stem; });
     return found == all.end() ? variable_prefix() + std::string(stem)
                               : core::variable_name(found->id, variable_prefix());
@@ -37,7 +37,7 @@ std::string variable_name(std::string_view stem) {
 
 std::vector<std::string> variable_names() {
     std::vector<std::string> names;
-    for (const core::VariableInfo &one : core::variables()) {
+    for (const core::VariableInfo &one : core::all_variables) {
         names.push_back(core::variable_name(one.id, variable_prefix()));
     }
     return names;

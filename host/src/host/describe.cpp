@@ -75,7 +75,7 @@ std::optional<std::string> replaced_by(const PluginRecord &plugin) {
 json variables_json(const Environment &environment) {
     const auto settings = setting_names();
     json list = json::array();
-    for (const VariableInfo &variable : variables()) {
+    for (const VariableInfo &variable : all_variables) {
         const std::string *value = environment.find(variable.id);
         const bool is_policy = variable.id == Variable::trust || variable.id == Variable::default_plugins ||
                                std::any_of(settings.begin(), settings.end(),

@@ -1,6 +1,6 @@
 #include "policy/policy.hpp"
 
-#include <array>
+#include <vector>
 
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -9,9 +9,16 @@ namespace opdock::core {
 namespace {
 
 // prefer before prefer_vendor: see set_item.
-constexpr std::array<std::string_view, 9> names = {"prefer",        "prefer_vendor",   "strict",
-                                                   "allow_vendors", "deny_vendors",    "per_op",
-                                                   "retry_failed",  "fallback_to_cpu", "require"};
+const std::vector<SettingName> &all_settings() {
+    static const std::vector<SettingName> all = [] {
+        std::vector<SettingName> names;
+        for_each_setting([&](const auto &record) { names.push_back({record.name, record.variable}); });
+        names.insert(names.begin() + 1, prefer_vendor_setting);
+        names.insert(names.end(), {per_op_setting, require_setting});
+        return names;
+    }();
+    return all;
+}
 
 void set_require(PolicySection &section, const Required &required, const std::string &source) {
     section.require.reset();
@@ -27,39 +34,40 @@ void set_require(PolicySection &section, const Required &required, const std::st
 } // namespace
 
 std::span<const std::string_view> setting_names() {
+    static const std::vector<std::string_view> names = [] {
+        std::vector<std::string_view> result;
+        for (const SettingName &setting : all_settings()) {
+            result.push_back(setting.name);
+        }
+        return result;
+    }();
     return names;
 }
 
 void set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
               const std::string &source) {
-    if (name == "prefer") {
-        section.prefer = Item<Kind>{parse_kind(value, place), source};
-    } else if (name == "prefer_vendor") {
+    for_each_setting([&]<class T>(const SettingRecord<T> &record) {
+        if (record.name == name) {
+            section.*record.member = Item<T>{record.read(value, place), source};
+        }
+    });
+    if (name == prefer_vendor_setting.name) {
         const Kind kind = parse_switch(value, place) ? Kind::vendor : Kind::default_; // wrong even when not used
         if (!section.prefer) {
             section.prefer = Item<Kind>{kind, source};
         }
-    } else if (name == "strict") {
-        section.strict = Item<bool>{parse_switch(value, place), source};
-    } else if (name == "allow_vendors") {
-        section.allow_vendors = Item<Vendors>{parse_vendors(value, place), source};
-    } else if (name == "deny_vendors") {
-        section.deny_vendors = Item<Vendors>{parse_vendors(value, place), source};
-    } else if (name == "per_op") {
+    } else if (name == per_op_setting.name) {
         section.per_op.clear();
         for (auto &[op, order] : parse_per_op(value, place)) {
             section.per_op[op] = Item<Order>{std::move(order), source};
         }
-    } else if (name == "retry_failed") {
-        section.retry_failed = Item<double>{parse_pause(value, place), source};
-    } else if (name == "fallback_to_cpu") {
-        section.fallback_to_cpu = Item<bool>{parse_switch(value, place), source};
-    } else { // require
+    } else if (name == require_setting.name) {
         set_require(section, parse_require(value, place), source);
     }
 }
 
 Policy policy_from_settings(std::span<const Setting> settings) {
+    const std::span<const std::string_view> names = setting_names();
     std::map<std::string_view, std::string_view> given;
     for (const Setting &setting : settings) {
         bool known = false;
@@ -94,10 +102,6 @@ Policy policy_from_settings(std::span<const Setting> settings) {
 }
 
 Policy policy_from_environment(const Environment &environment) {
-    static constexpr std::array<Variable, names.size()> order = {
-        Variable::prefer,        Variable::prefer_vendor,   Variable::strict,
-        Variable::allow_vendors, Variable::deny_vendors,    Variable::per_op,
-        Variable::retry_failed,  Variable::fallback_to_cpu, Variable::require};
     Policy policy;
     Faults faults;
     const auto read = [&](Variable variable, auto set) {
@@ -105,9 +109,9 @@ Policy policy_from_environment(const Environment &environment) {
             faults.attempt([&] { set(*value, environment.place(variable), environment.name(variable)); });
         }
     };
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        read(order[i], [&](const std::string &value, const Place &place, const std::string &source) {
-            set_item(policy.everywhere, names[i], value, place, source);
+    for (const SettingName &setting : all_settings()) {
+        read(setting.variable, [&](const std::string &value, const Place &place, const std::string &source) {
+            set_item(policy.everywhere, setting.name, value, place, source);
         });
     }
     read(Variable::trust, [&](const std::string &value, const Place &place, const std::string &source) {

@@ -7,20 +7,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "load/contract.hpp"
 #include "load/token.hpp"
 #include "text/environment.hpp"
+#include "text/setting_text.hpp"
 #include "trust/trust_policy.hpp"
 
 namespace opdock::core {
 
 // The source of what nobody set. Not "default", which is a kind.
 inline constexpr const char *built_in_source = "built-in";
-
-// What holds when nobody set it.
-inline constexpr double default_retry_seconds = 60;
 
 template<class T>
 struct Item {
@@ -35,8 +34,8 @@ struct Item {
 using Vendors = std::vector<std::string>; // folded
 using Digests = std::vector<std::string>; // SHA-256, in hexadecimal
 
-// The items for all devices, or for one kind or one device. What is not set comes from elsewhere; an empty list that is
-// set is a list of nobody.
+// The items for all devices, or for one kind or one device. What is not set comes from
+// elsewhere; an empty list that is set is a list of nobody.
 struct PolicySection {
     std::optional<Item<Kind>> prefer;
     std::optional<Item<bool>> strict;
@@ -53,6 +52,56 @@ struct PolicySection {
 
     bool operator==(const PolicySection &) const = default;
 };
+
+// The settings of a section, one record each. A new one is a member of PolicySection, a record here, a row among the
+// variables of the environment, and its use.
+template<class T>
+struct SettingRecord {
+    std::string_view name; // in files, and of a program's
+    Variable variable;     // of the environment
+    std::optional<Item<T>> PolicySection::*member;
+    T (*read)(std::string_view value, const Place &place);
+    std::optional<T> built_in; // what holds where nobody set it; none: nothing does
+};
+
+namespace settings {
+
+inline constexpr SettingRecord<Kind> prefer{"prefer", Variable::prefer, &PolicySection::prefer, parse_kind,
+                                            Kind::default_};
+inline constexpr SettingRecord<bool> strict{"strict", Variable::strict, &PolicySection::strict, parse_switch, false};
+inline constexpr SettingRecord<Vendors> allow_vendors{
+    "allow_vendors", Variable::allow_vendors, &PolicySection::allow_vendors, parse_vendors, {}};
+inline constexpr SettingRecord<Vendors> deny_vendors{
+    "deny_vendors", Variable::deny_vendors, &PolicySection::deny_vendors, parse_vendors, {}};
+inline constexpr SettingRecord<double> retry_failed{"retry_failed", Variable::retry_failed,
+                                                    &PolicySection::retry_failed, parse_pause, 60};
+inline constexpr SettingRecord<bool> fallback_to_cpu{"fallback_to_cpu", Variable::fallback_to_cpu,
+                                                     &PolicySection::fallback_to_cpu, parse_switch, false};
+
+inline constexpr std::tuple all = {prefer, strict, allow_vendors, deny_vendors, retry_failed, fallback_to_cpu};
+
+} // namespace settings
+
+// Those that are no record: another spelling of prefer, and two that also have items for single ops.
+struct SettingName {
+    std::string_view name;
+    Variable variable;
+};
+inline constexpr SettingName prefer_vendor_setting{"prefer_vendor", Variable::prefer_vendor};
+inline constexpr SettingName per_op_setting{"per_op", Variable::per_op};
+inline constexpr SettingName require_setting{"require", Variable::require};
+
+template<class Work>
+void for_each_setting(Work work) {
+    std::apply([&](const auto &...records) { (work(records), ...); }, settings::all);
+}
+
+// As above, and for what `require` asks of every op: a member alone.
+template<class Work>
+void for_each_member(Work work) {
+    for_each_setting([&](const auto &record) { work(record.name, record.member); });
+    work(require_setting.name, &PolicySection::require);
+}
 
 struct Policy {
     PolicySection everywhere;
@@ -77,9 +126,8 @@ struct Setting {
     std::string value;
 };
 
-// Settings of a program: prefer, prefer_vendor, strict, allow_vendors, deny_vendors, per_op, retry_failed,
-// fallback_to_cpu, require, with the values of the environment variables. Throws Error(OPDOCK_INVALID_POLICY) that
-// names setting and column.
+// Settings of a program, which are setting_names(), with the values of the environment variables. Throws
+// Error(OPDOCK_INVALID_POLICY) that names setting and column.
 Policy policy_from_settings(std::span<const Setting> settings);
 
 Policy policy_from_environment(const Environment &environment);

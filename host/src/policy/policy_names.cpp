@@ -104,13 +104,7 @@ class Check {
                 source = item->source;
             }
         };
-        look_at(section.prefer, everywhere.prefer);
-        look_at(section.strict, everywhere.strict);
-        look_at(section.allow_vendors, everywhere.allow_vendors);
-        look_at(section.deny_vendors, everywhere.deny_vendors);
-        look_at(section.retry_failed, everywhere.retry_failed);
-        look_at(section.fallback_to_cpu, everywhere.fallback_to_cpu);
-        look_at(section.require, everywhere.require);
+        for_each_member([&](std::string_view /*name*/, auto member) { look_at(section.*member, everywhere.*member); });
         const auto look_at_ops = [&](const auto &items, const auto &items_above) {
             for (const auto &[op, item] : items) {
                 const auto above = items_above.find(op);

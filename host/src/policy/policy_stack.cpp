@@ -105,15 +105,19 @@ std::optional<Item<T>> find_item(const std::vector<Layer> &layers, const Section
     });
 }
 
+// The same, or what holds where nobody set it.
+template<class T>
+std::optional<Item<T>> in_force(const std::vector<Layer> &layers, const SectionKeys &keys,
+                                const SettingRecord<T> &setting) {
+    auto item = find_item(layers, keys, setting.member);
+    return item || !setting.built_in ? std::move(item) : Item<T>{*setting.built_in, built_in_source};
+}
+
 PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKeys &keys,
                                const std::set<std::string, std::less<>> &ops) {
     PolicySection section;
-    section.prefer = find_item(layers, keys, &PolicySection::prefer);
-    section.strict = find_item(layers, keys, &PolicySection::strict);
-    section.allow_vendors = find_item(layers, keys, &PolicySection::allow_vendors);
-    section.deny_vendors = find_item(layers, keys, &PolicySection::deny_vendors);
-    section.retry_failed = find_item(layers, keys, &PolicySection::retry_failed);
-    section.fallback_to_cpu = find_item(layers, keys, &PolicySection::fallback_to_cpu);
+    for_each_setting(
+        [&]<class T>(const SettingRecord<T> &record) { section.*record.member = in_force(layers, keys, record); });
     section.require = find_item(layers, keys, &PolicySection::require);
     for (const std::string &op : ops) {
         if (auto order = find_item(layers, keys, op, &PolicySection::per_op)) {
@@ -123,47 +127,35 @@ PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKe
             section.require_per_op.emplace(op, std::move(*required));
         }
     }
-    if (!section.prefer) {
-        section.prefer = Item<Kind>{Kind::default_, built_in_source};
-    }
-    if (!section.strict) {
-        section.strict = Item<bool>{false, built_in_source};
-    }
-    if (!section.retry_failed) {
-        section.retry_failed = Item<double>{default_retry_seconds, built_in_source};
-    }
-    if (!section.fallback_to_cpu) {
-        section.fallback_to_cpu = Item<bool>{false, built_in_source};
-    }
     return section;
 }
 
+nlohmann::json shown(Kind kind) {
+    return kind_name(kind);
+}
+
+nlohmann::json shown(Trust trust) {
+    return trust_name(trust);
+}
+
+nlohmann::json shown(const Contracts &contracts) {
+    return names_of(contracts);
+}
+
 template<class T>
-void put(nlohmann::json &json, const char *name, const std::optional<Item<T>> &item) {
-    json["sources"][name] = item ? item->source : built_in_source;
-    if constexpr (std::is_same_v<T, Kind>) {
-        json[name] = kind_name(item ? item->value : Kind::default_);
-    } else if constexpr (std::is_same_v<T, Trust>) {
-        json[name] = trust_name(item ? item->value : Trust::off);
-    } else if constexpr (std::is_same_v<T, bool>) {
-        json[name] = item && item->value;
-    } else if constexpr (std::is_same_v<T, double>) {
-        json[name] = item ? item->value : default_retry_seconds;
-    } else if constexpr (std::is_same_v<T, Contracts>) {
-        json[name] = item ? nlohmann::json(names_of(item->value)) : nlohmann::json();
-    } else {
-        json[name] = item ? nlohmann::json(item->value) : nlohmann::json();
-    }
+nlohmann::json shown(const T &value) {
+    return value;
+}
+
+template<class T>
+void put(nlohmann::json &json, std::string_view name, const std::optional<Item<T>> &item) {
+    json["sources"][std::string(name)] = item ? item->source : built_in_source;
+    json[std::string(name)] = item ? shown(item->value) : nlohmann::json();
 }
 
 nlohmann::json section_json(const PolicySection &section) {
     nlohmann::json json = nlohmann::json::object();
-    put(json, "prefer", section.prefer);
-    put(json, "strict", section.strict);
-    put(json, "allow_vendors", section.allow_vendors);
-    put(json, "deny_vendors", section.deny_vendors);
-    put(json, "retry_failed", section.retry_failed);
-    put(json, "fallback_to_cpu", section.fallback_to_cpu);
+    for_each_member([&](std::string_view name, auto member) { put(json, name, section.*member); });
     json["per_op"] = nlohmann::json::object();
     for (const auto &[op, order] : section.per_op) {
         nlohmann::json &tokens = json["per_op"][op] = nlohmann::json::array();
@@ -172,7 +164,6 @@ nlohmann::json section_json(const PolicySection &section) {
         }
         json["sources"]["per_op." + op] = order.source;
     }
-    put(json, "require", section.require);
     json["require_per_op"] = nlohmann::json::object();
     for (const auto &[op, contracts] : section.require_per_op) {
         json["require_per_op"][op] = names_of(contracts.value);
@@ -191,28 +182,22 @@ OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_typ
         result.order = std::move(order->value);
         result.order_source = std::move(order->source);
     } else {
-        const auto prefer = find_item(layers, keys, &PolicySection::prefer);
-        result.order = preferred_order(prefer ? prefer->value : Kind::default_);
-        result.order_source = prefer ? prefer->source : built_in_source;
+        auto prefer = in_force(layers, keys, settings::prefer);
+        result.order = preferred_order(prefer->value);
+        result.order_source = std::move(prefer->source);
     }
-    const auto strict = find_item(layers, keys, &PolicySection::strict);
-    result.strict = strict && strict->value;
-    result.strict_source = strict ? strict->source : built_in_source;
-    result.allow_source = result.deny_source = built_in_source;
-    if (auto allow = find_item(layers, keys, &PolicySection::allow_vendors)) {
-        result.allow = std::move(allow->value);
-        result.allow_source = std::move(allow->source);
-    }
-    if (auto deny = find_item(layers, keys, &PolicySection::deny_vendors)) {
-        result.deny = std::move(deny->value);
-        result.deny_source = std::move(deny->source);
-    }
-    const auto retry = find_item(layers, keys, &PolicySection::retry_failed);
-    result.retry_seconds = retry ? retry->value : default_retry_seconds;
-    result.retry_source = retry ? retry->source : built_in_source;
-    const auto fallback = find_item(layers, keys, &PolicySection::fallback_to_cpu);
-    result.falls_back_to_cpu = fallback && fallback->value;
-    result.fallback_source = fallback ? fallback->source : built_in_source;
+    const auto set = [&](const auto &setting, auto &value, std::string &source) {
+        auto item = in_force(layers, keys, setting);
+        source = item ? std::move(item->source) : built_in_source;
+        if (item) {
+            value = std::move(item->value);
+        }
+    };
+    set(settings::strict, result.strict, result.strict_source);
+    set(settings::allow_vendors, result.allow, result.allow_source);
+    set(settings::deny_vendors, result.deny, result.deny_source);
+    set(settings::retry_failed, result.retry_seconds, result.retry_source);
+    set(settings::fallback_to_cpu, result.falls_back_to_cpu, result.fallback_source);
     for (auto &required : {find_item(layers, keys, &PolicySection::require),
                            find_item(layers, keys, op, &PolicySection::require_per_op)}) {
         if (required && required->value.flags != 0) {

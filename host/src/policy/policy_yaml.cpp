@@ -151,26 +151,20 @@ class Reader {
         Faults faults;
         const auto item = [&](const YamlNode &key, const YamlNode &value) {
             const std::string source = source_at(key);
-            if (key.text == "prefer_vendor") { // after prefer, wherever it stands
+            if (key.text == prefer_vendor_setting.name) { // after prefer, wherever it stands
                 prefer_vendor = &value;
                 prefer_vendor_key = &key;
-            } else if (key.text == "prefer" || key.text == "strict" || key.text == "retry_failed" ||
-                       key.text == "fallback_to_cpu") {
-                set_item(section, key.text, scalar(value), place(value), source);
-            } else if (key.text == "allow_vendors") {
-                section.allow_vendors = Item<Vendors>{vendors(value), source};
-            } else if (key.text == "deny_vendors") {
-                section.deny_vendors = Item<Vendors>{vendors(value), source};
-            } else if (key.text == "per_op" || key.text == op_backends) {
+            } else if (key.text == per_op_setting.name || key.text == op_backends) {
                 if (per_op_key != nullptr) {
                     reject(place(key), 0,
                            quote(key.text) + " is another name of " + quote(per_op_key->text) + "; keep one of them");
                 }
                 per_op_key = &key;
                 per_op(value, section, source);
-            } else if (key.text == "require") {
+            } else if (key.text == require_setting.name) {
                 require(value, section, source);
-            } else if (std::find(others.begin(), others.end(), key.text) == others.end()) {
+            } else if (!set(section, key.text, value, source) &&
+                       std::find(others.begin(), others.end(), key.text) == others.end()) {
                 unknown(key, hint(key.text, others));
             }
         };
@@ -184,6 +178,22 @@ class Reader {
             });
         }
         faults.raise();
+    }
+
+    // False where no setting has this name.
+    bool set(PolicySection &section, const std::string &name, const YamlNode &value, const std::string &source) const {
+        bool is_one = false;
+        for_each_setting([&]<class T>(const SettingRecord<T> &record) {
+            if (record.name == name) {
+                is_one = true;
+                if constexpr (std::is_same_v<T, Vendors>) { // which a file may write as a list of YAML
+                    section.*record.member = Item<T>{vendors(value), source};
+                } else {
+                    section.*record.member = Item<T>{record.read(scalar(value), place(value)), source};
+                }
+            }
+        });
+        return is_one;
     }
 
     std::string source_at(const YamlNode &key) const { return place(key).text() + (is_enforced_ ? " (enforced)" : ""); }
@@ -202,7 +212,7 @@ class Reader {
         if (key == trust_key || key == digests_key || key == default_plugins_key) {
             return "; it concerns the whole process and stands beside 'devices'";
         }
-        for (const VariableInfo &variable : variables()) {
+        for (const VariableInfo &variable : all_variables) {
             if (same_name(variable.stem, key) && !same_name(key, trust_key) && !same_name(key, default_plugins_key)) {
                 return "; policy files cannot set it, only an environment variable that ends in " +
                        std::string(variable.stem) + " does";

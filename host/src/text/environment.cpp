@@ -19,80 +19,8 @@ namespace {
 constexpr std::size_t most_bytes = std::size_t{64} * 1024;
 constexpr std::size_t most_entries = 1024;
 
-constexpr std::array table = {
-    VariableInfo{
-        Variable::prefer, "PREFER", "default (or flagos), vendor, reference", "default",
-        "The kind of implementation tried first; the other kinds follow in the order default, vendor, reference.", ""},
-    VariableInfo{Variable::prefer_vendor, "PREFER_VENDOR", "1 or 0", "not set",
-                 "1 is the same as PREFER=vendor, 0 as PREFER=default. Ignored when PREFER is set.", ""},
-    VariableInfo{
-        Variable::strict, "STRICT", "1 or 0", "0",
-        "1: the first implementation of the chain serves the call, or the call fails with its reason; a module "
-        "asked for by name that does not load, and an unknown name in a policy, are errors.",
-        ""},
-    VariableInfo{
-        Variable::allow_vendors, "ALLOW_VENDORS", "names separated by commas", "not set: every vendor",
-        "The only vendors whose implementations are used beside opdock's own of kinds default and reference. Set "
-        "but empty: none.",
-        ","},
-    VariableInfo{Variable::deny_vendors, "DENY_VENDORS", "names separated by commas", "not set: no vendor",
-                 "Vendors whose implementations are not used, whatever their kind. Wins over ALLOW_VENDORS.", ","},
-    VariableInfo{Variable::per_op, "PER_OP", "OP=TOKEN|TOKEN;OP=TOKEN", "not set",
-                 "The order for given ops, in place of the preferred order. A token is default, vendor, reference, "
-                 "vendor:NAME or impl:ID; what an order does not name is not used for that op.",
-                 ";"},
-    VariableInfo{
-        Variable::retry_failed, "RETRY_FAILED", "30, 500ms, 2m or off", "60",
-        "After how many seconds an implementation that failed three times in a row is tried again; each further "
-        "time takes twice as long, up to an hour. Never in strict mode.",
-        ""},
-    VariableInfo{
-        Variable::fallback_to_cpu, "FALLBACK_TO_CPU", "1 or 0", "0",
-        "1: what nothing on a device serves, the CPU's implementations do, with copies there and back. Never in "
-        "strict mode.",
-        ""},
-    VariableInfo{
-        Variable::require, "REQUIRE", "CONTRACT,CONTRACT;OP=CONTRACT", "not set: nothing",
-        "What an implementation has to promise, of every op or given ones: deterministic (the same bits each time) or "
-        "batch_invariant (a row's bits do not depend on the other rows). What does not promise it is not used.",
-        ";,"},
-    VariableInfo{
-        Variable::default_plugins, "DEFAULT_PLUGINS", "names separated by commas", "not set: opdock's own alone",
-        "Plugins, by id or vendor, whose implementations of kinds default and reference are used as opdock's own "
-        "are. Those of other plugins are left out.",
-        ","},
-    VariableInfo{Variable::config, "CONFIG", "an absolute path", "not set",
-                 "A policy file (YAML): prefer to per_op and trust, and sections for given devices.", ""},
-    VariableInfo{Variable::modules, "MODULES", "absolute paths separated by commas or colons", "not set",
-                 "Plugin files, manifests or directories, searched before the installed ones.", ",:"},
-    VariableInfo{
-        Variable::modules_only, "MODULES_ONLY", "1 or 0", "0",
-        "1: only modules given by the program and by MODULES are searched for, no directory of the user or the "
-        "system.",
-        ""},
-    VariableInfo{Variable::scan_cache, "SCAN_CACHE", "on or off", "on",
-                 "off: what plugins register is not remembered between processes, each is tried again.", ""},
-    VariableInfo{Variable::skip_cuda, "SKIP_CUDA", "1 or 0", "0", "1: plugins for CUDA are not loaded.", ""},
-    VariableInfo{
-        Variable::trust, "TRUST", "off, warn, require", "off",
-        "Whether a plugin must be signed with a trusted key or listed by its SHA-256: warn says in the log which "
-        "ones are not, require rejects them before any of their code runs.",
-        ""},
-    VariableInfo{
-        Variable::tune, "TUNE", "off, cached, online", "cached",
-        "Where the configs of kernels come from. off: their own heuristics and defaults; cached: also tune files and "
-        "what plugin-tune found; online: what nobody tuned is tuned when it is first called.",
-        ""},
-    VariableInfo{Variable::tune_db, "TUNE_DB", "an absolute path", "tune.sqlite in the user's cache",
-                 "The database of what tuning found.", ""},
-    VariableInfo{Variable::tune_budget, "TUNE_BUDGET", "0.5, 500ms or 2m", "1",
-                 "How long TUNE=online may take for one shape, in seconds.", ""},
-    VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
-                 "Lines below this level are not logged.", ""},
-};
-
 const VariableInfo &info(Variable variable) {
-    return *std::find_if(table.begin(), table.end(), [&](const VariableInfo &row) { return row.id == variable; });
+    return all_variables.at(static_cast<std::size_t>(variable));
 }
 
 // Keeps the entries that fit as a whole, so that capping never makes half a name.
@@ -158,8 +86,8 @@ std::string letters_of(std::string_view name) {
 // All others belong to somebody else.
 void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std::vector<std::string> &warnings) {
     std::vector<std::string> names;
-    names.reserve(table.size());
-    for (const VariableInfo &row : table) {
+    names.reserve(all_variables.size());
+    for (const VariableInfo &row : all_variables) {
         names.push_back(variable_name(row.id, prefix));
     }
     std::vector<std::string_view> stems(names.begin(), names.end());
@@ -171,9 +99,9 @@ void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std:
     const auto meant_by = [&](const std::string &name) -> std::string {
         if (name.starts_with(prefix)) {
             const std::string_view stem = std::string_view(name).substr(prefix.size());
-            const auto row =
-                std::find_if(table.begin(), table.end(), [&](const auto &one) { return one.stem == stem; });
-            if (row != table.end()) { // of those that have PLUGIN_ in their names whatever the prefix
+            const auto row = std::find_if(all_variables.begin(), all_variables.end(),
+                                          [&](const auto &one) { return one.stem == stem; });
+            if (row != all_variables.end()) { // of those that have PLUGIN_ in their names whatever the prefix
                 return variable_name(row->id, prefix);
             }
             const std::string_view guess = nearest(stem, stems);
@@ -210,7 +138,7 @@ bool may_be_ours(std::string_view name, std::string_view prefix) {
     constexpr std::array others = {"HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "LD_LIBRARY_PATH"};
     const std::string letters = letters_of(name);
     return name.starts_with(prefix) || std::find(others.begin(), others.end(), name) != others.end() ||
-           std::any_of(table.begin(), table.end(),
+           std::any_of(all_variables.begin(), all_variables.end(),
                        [&](const VariableInfo &row) { return letters.ends_with(letters_of(row.stem)); });
 }
 
@@ -221,10 +149,6 @@ bool is_variable_prefix(std::string_view text) {
     const auto digit = [](char c) { return c >= '0' && c <= '9'; };
     return !text.empty() && letter(text[0]) &&
            std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || digit(c); });
-}
-
-std::span<const VariableInfo> variables() {
-    return table;
 }
 
 std::string variable_name(Variable variable, std::string_view prefix) {
@@ -306,7 +230,7 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
     environment.prefix = prefix;
     environment.secure = secure;
     std::string ignored;
-    for (const VariableInfo &row : table) {
+    for (const VariableInfo &row : all_variables) {
         const std::string name = environment.name(row.id);
         const auto found = raw.find(name);
         if (found == raw.end()) {

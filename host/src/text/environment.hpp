@@ -6,37 +6,14 @@
 #include <iosfwd>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "text/setting_text.hpp"
+#include "text/variables.hpp"
 
 namespace opdock::core {
-
-enum class Variable {
-    prefer,
-    prefer_vendor,
-    strict,
-    allow_vendors,
-    deny_vendors,
-    per_op,
-    retry_failed,
-    fallback_to_cpu,
-    require,
-    default_plugins,
-    config,
-    modules,
-    modules_only,
-    scan_cache,
-    skip_cuda,
-    trust,
-    tune,
-    tune_db,
-    tune_budget,
-    log_level,
-};
 
 // Where the configs of kernels come from.
 enum class TuneMode {
@@ -44,18 +21,6 @@ enum class TuneMode {
     cached, // tune files and the database too
     online, // and what is not known is tuned when it is first met
 };
-
-// One row of the table of variables, from which the documentation and `--help` are written.
-struct VariableInfo {
-    Variable id;
-    std::string_view stem;     // the name without the prefix
-    std::string_view values;   // what it may be set to
-    std::string_view fallback; // what holds when it is not set
-    std::string_view meaning;
-    std::string_view separators; // between the entries of a list, outermost first; empty when it holds one value
-};
-
-std::span<const VariableInfo> variables();
 
 // The prefix and the stem: PLUGIN_STRICT, TE_FL_STRICT. MODULES and MODULES_ONLY keep PLUGIN_ before them under every
 // prefix (TE_FL_PLUGIN_MODULES), because a program is likely to have modules of its own.

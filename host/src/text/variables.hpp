@@ -1,0 +1,125 @@
+// The environment variables, a row each: their names, and what documentation and `--help` say of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace opdock::core {
+
+enum class Variable {
+    prefer,
+    prefer_vendor,
+    strict,
+    allow_vendors,
+    deny_vendors,
+    per_op,
+    retry_failed,
+    fallback_to_cpu,
+    require,
+    default_plugins,
+    config,
+    modules,
+    modules_only,
+    scan_cache,
+    skip_cuda,
+    trust,
+    tune,
+    tune_db,
+    tune_budget,
+    log_level,
+};
+
+// One row of the table of variables, from which the documentation and `--help` are written.
+struct VariableInfo {
+    Variable id;
+    std::string_view stem;     // the name without the prefix
+    std::string_view values;   // what it may be set to
+    std::string_view fallback; // what holds when it is not set
+    std::string_view meaning;
+    std::string_view separators; // between the entries of a list, outermost first; empty when it holds one value
+};
+
+inline constexpr std::array all_variables = {
+    VariableInfo{
+        Variable::prefer, "PREFER", "default (or flagos), vendor, reference", "default",
+        "The kind of implementation tried first; the other kinds follow in the order default, vendor, reference.", ""},
+    VariableInfo{Variable::prefer_vendor, "PREFER_VENDOR", "1 or 0", "not set",
+                 "1 is the same as PREFER=vendor, 0 as PREFER=default. Ignored when PREFER is set.", ""},
+    VariableInfo{
+        Variable::strict, "STRICT", "1 or 0", "0",
+        "1: the first implementation of the chain serves the call, or the call fails with its reason; a module "
+        "asked for by name that does not load, and an unknown name in a policy, are errors.",
+        ""},
+    VariableInfo{
+        Variable::allow_vendors, "ALLOW_VENDORS", "names separated by commas", "not set: every vendor",
+        "The only vendors whose implementations are used beside opdock's own of kinds default and reference. Set "
+        "but empty: none.",
+        ","},
+    VariableInfo{Variable::deny_vendors, "DENY_VENDORS", "names separated by commas", "not set: no vendor",
+                 "Vendors whose implementations are not used, whatever their kind. Wins over ALLOW_VENDORS.", ","},
+    VariableInfo{Variable::per_op, "PER_OP", "OP=TOKEN|TOKEN;OP=TOKEN", "not set",
+                 "The order for given ops, in place of the preferred order. A token is default, vendor, reference, "
+                 "vendor:NAME or impl:ID; what an order does not name is not used for that op.",
+                 ";"},
+    VariableInfo{
+        Variable::retry_failed, "RETRY_FAILED", "30, 500ms, 2m or off", "60",
+        "After how many seconds an implementation that failed three times in a row is tried again; each further "
+        "time takes twice as long, up to an hour. Never in strict mode.",
+        ""},
+    VariableInfo{
+        Variable::fallback_to_cpu, "FALLBACK_TO_CPU", "1 or 0", "0",
+        "1: what nothing on a device serves, the CPU's implementations do, with copies there and back. Never in "
+        "strict mode.",
+        ""},
+    VariableInfo{
+        Variable::require, "REQUIRE", "CONTRACT,CONTRACT;OP=CONTRACT", "not set: nothing",
+        "What an implementation has to promise, of every op or given ones: deterministic (the same bits each time) or "
+        "batch_invariant (a row's bits do not depend on the other rows). What does not promise it is not used.",
+        ";,"},
+    VariableInfo{
+        Variable::default_plugins, "DEFAULT_PLUGINS", "names separated by commas", "not set: opdock's own alone",
+        "Plugins, by id or vendor, whose implementations of kinds default and reference are used as opdock's own "
+        "are. Those of other plugins are left out.",
+        ","},
+    VariableInfo{Variable::config, "CONFIG", "an absolute path", "not set",
+                 "A policy file (YAML): prefer to per_op and trust, and sections for given devices.", ""},
+    VariableInfo{Variable::modules, "MODULES", "absolute paths separated by commas or colons", "not set",
+                 "Plugin files, manifests or directories, searched before the installed ones.", ",:"},
+    VariableInfo{
+        Variable::modules_only, "MODULES_ONLY", "1 or 0", "0",
+        "1: only modules given by the program and by MODULES are searched for, no directory of the user or the "
+        "system.",
+        ""},
+    VariableInfo{Variable::scan_cache, "SCAN_CACHE", "on or off", "on",
+                 "off: what plugins register is not remembered between processes, each is tried again.", ""},
+    VariableInfo{Variable::skip_cuda, "SKIP_CUDA", "1 or 0", "0", "1: plugins for CUDA are not loaded.", ""},
+    VariableInfo{
+        Variable::trust, "TRUST", "off, warn, require", "off",
+        "Whether a plugin must be signed with a trusted key or listed by its SHA-256: warn says in the log which "
+        "ones are not, require rejects them before any of their code runs.",
+        ""},
+    VariableInfo{
+        Variable::tune, "TUNE", "off, cached, online", "cached",
+        "Where the configs of kernels come from. off: their own heuristics and defaults; cached: also tune files and "
+        "what plugin-tune found; online: what nobody tuned is tuned when it is first called.",
+        ""},
+    VariableInfo{Variable::tune_db, "TUNE_DB", "an absolute path", "tune.sqlite in the user's cache",
+                 "The database of what tuning found.", ""},
+    VariableInfo{Variable::tune_budget, "TUNE_BUDGET", "0.5, 500ms or 2m", "1",
+                 "How long TUNE=online may take for one shape, in seconds.", ""},
+    VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
+                 "Lines below this level are not logged.", ""},
+};
+
+constexpr bool has_row_for_each() {
+    for (std::size_t i = 0; i < all_variables.size(); ++i) {
+        if (static_cast<std::size_t>(all_variables[i].id) != i) {
+            return false;
+        }
+    }
+    return true;
+}
+static_assert(has_row_for_each(), "the rows stand in the order of the enumerators");
+
+} // namespace opdock::core
