@@ -68,16 +68,19 @@ constexpr Implementation derivative = {opdock::kernel<&backward<which>>, opdock:
 
 } // namespace
 
-const Implementation gelu = value<Activation::gelu>;
-const Implementation qgelu = value<Activation::qgelu>;
-const Implementation relu = value<Activation::relu>;
-const Implementation silu = value<Activation::silu>;
-const Implementation srelu = value<Activation::srelu>;
-const Implementation gelu_bwd = derivative<Activation::gelu>;
-const Implementation qgelu_bwd = derivative<Activation::qgelu>;
-const Implementation relu_bwd = derivative<Activation::relu>;
-const Implementation silu_bwd = derivative<Activation::silu>;
-const Implementation srelu_bwd = derivative<Activation::srelu>;
+void add_activation(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::gelu, any_float, value<Activation::gelu>);
+    plugin.add(ops::qgelu, any_float, value<Activation::qgelu>);
+    plugin.add(ops::relu, any_float, value<Activation::relu>);
+    plugin.add(ops::silu, any_float, value<Activation::silu>);
+    plugin.add(ops::srelu, any_float, value<Activation::srelu>);
+    plugin.add(ops::gelu_bwd, any_float, derivative<Activation::gelu>);
+    plugin.add(ops::qgelu_bwd, any_float, derivative<Activation::qgelu>);
+    plugin.add(ops::relu_bwd, any_float, derivative<Activation::relu>);
+    plugin.add(ops::silu_bwd, any_float, derivative<Activation::silu>);
+    plugin.add(ops::srelu_bwd, any_float, derivative<Activation::srelu>);
+}
 
 } // namespace cpu
 #endif

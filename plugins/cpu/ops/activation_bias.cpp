@@ -121,11 +121,14 @@ constexpr Implementation derivative = {opdock::kernel<&run<which>>, opdock::supp
 
 } // namespace
 
-const Implementation gelu_bwd_bias = derivative<Activation::gelu>;
-const Implementation qgelu_bwd_bias = derivative<Activation::qgelu>;
-const Implementation relu_bwd_bias = derivative<Activation::relu>;
-const Implementation silu_bwd_bias = derivative<Activation::silu>;
-const Implementation srelu_bwd_bias = derivative<Activation::srelu>;
+void add_activation_bias(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::gelu_bwd_bias, any_float, derivative<Activation::gelu>);
+    plugin.add(ops::qgelu_bwd_bias, any_float, derivative<Activation::qgelu>);
+    plugin.add(ops::relu_bwd_bias, any_float, derivative<Activation::relu>);
+    plugin.add(ops::silu_bwd_bias, any_float, derivative<Activation::silu>);
+    plugin.add(ops::srelu_bwd_bias, any_float, derivative<Activation::srelu>);
+}
 
 } // namespace cpu
 #endif

@@ -255,9 +255,12 @@ opdock::Status fused(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation cross_entropy_fwd = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
-const Implementation cross_entropy_bwd = {opdock::kernel<&backward>, opdock::supports<&check_backward>};
-const Implementation fused_cross_entropy = {opdock::kernel<&fused>, opdock::supports<&check_fused>};
+void add_cross_entropy(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::cross_entropy_fwd, any_float, {opdock::kernel<&forward>, opdock::supports<&check_forward>});
+    plugin.add(ops::cross_entropy_bwd, any_float, {opdock::kernel<&backward>, opdock::supports<&check_backward>});
+    plugin.add(ops::fused_cross_entropy, any_float, {opdock::kernel<&fused>, opdock::supports<&check_fused>});
+}
 
 } // namespace cpu
 #endif

@@ -143,8 +143,11 @@ opdock::Status backward(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation dropout_fwd = {opdock::kernel<&forward>, opdock::supports<&supports<check_forward>>};
-const Implementation dropout_bwd = {opdock::kernel<&backward>, opdock::supports<&supports<check_backward>>};
+void add_dropout(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::dropout_fwd, any_float, {opdock::kernel<&forward>, opdock::supports<&supports<check_forward>>});
+    plugin.add(ops::dropout_bwd, any_float, {opdock::kernel<&backward>, opdock::supports<&supports<check_backward>>});
+}
 
 } // namespace cpu
 #endif

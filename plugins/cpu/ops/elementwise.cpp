@@ -51,8 +51,11 @@ opdock::Status run_mul(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation add = {opdock::kernel<&run_add>, opdock::supports<&check>};
-const Implementation mul = {opdock::kernel<&run_mul>, opdock::supports<&check>};
+void add_elementwise(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::add, any_float, {opdock::kernel<&run_add>, opdock::supports<&check>});
+    plugin.add(ops::mul, any_float, {opdock::kernel<&run_mul>, opdock::supports<&check>});
+}
 
 } // namespace cpu
 #endif

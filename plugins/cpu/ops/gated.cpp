@@ -149,18 +149,21 @@ constexpr Implementation gradient = {opdock::kernel<function>, opdock::supports<
 
 } // namespace
 
-const Implementation geglu = output<&forward<Activation::gelu>>;
-const Implementation qgeglu = output<&forward<Activation::qgelu>>;
-const Implementation reglu = output<&forward<Activation::relu>>;
-const Implementation sreglu = output<&forward<Activation::srelu>>;
-const Implementation swiglu = output<&forward<Activation::silu>>;
-const Implementation clamped_swiglu = output<&clamped_forward>;
-const Implementation geglu_bwd = gradient<&backward<Activation::gelu>>;
-const Implementation qgeglu_bwd = gradient<&backward<Activation::qgelu>>;
-const Implementation reglu_bwd = gradient<&backward<Activation::relu>>;
-const Implementation sreglu_bwd = gradient<&backward<Activation::srelu>>;
-const Implementation swiglu_bwd = gradient<&backward<Activation::silu>>;
-const Implementation clamped_swiglu_bwd = gradient<&clamped_backward>;
+void add_gated(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::geglu, any_float, output<&forward<Activation::gelu>>);
+    plugin.add(ops::qgeglu, any_float, output<&forward<Activation::qgelu>>);
+    plugin.add(ops::reglu, any_float, output<&forward<Activation::relu>>);
+    plugin.add(ops::sreglu, any_float, output<&forward<Activation::srelu>>);
+    plugin.add(ops::swiglu, any_float, output<&forward<Activation::silu>>);
+    plugin.add(ops::clamped_swiglu, any_float, output<&clamped_forward>);
+    plugin.add(ops::geglu_bwd, any_float, gradient<&backward<Activation::gelu>>);
+    plugin.add(ops::qgeglu_bwd, any_float, gradient<&backward<Activation::qgelu>>);
+    plugin.add(ops::reglu_bwd, any_float, gradient<&backward<Activation::relu>>);
+    plugin.add(ops::sreglu_bwd, any_float, gradient<&backward<Activation::srelu>>);
+    plugin.add(ops::swiglu_bwd, any_float, gradient<&backward<Activation::silu>>);
+    plugin.add(ops::clamped_swiglu_bwd, any_float, gradient<&clamped_backward>);
+}
 
 } // namespace cpu
 #endif

@@ -83,10 +83,13 @@ constexpr Implementation gradient = {opdock::kernel<&backward<which>>, opdock::s
 
 } // namespace
 
-const Implementation gelu_and_mul = output<Activation::gelu>;
-const Implementation silu_and_mul = output<Activation::silu>;
-const Implementation gelu_and_mul_bwd = gradient<Activation::gelu>;
-const Implementation silu_and_mul_bwd = gradient<Activation::silu>;
+void add_gated_tensors(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::gelu_and_mul, any_float, output<Activation::gelu>);
+    plugin.add(ops::silu_and_mul, any_float, output<Activation::silu>);
+    plugin.add(ops::gelu_and_mul_bwd, any_float, gradient<Activation::gelu>);
+    plugin.add(ops::silu_and_mul_bwd, any_float, gradient<Activation::silu>);
+}
 
 } // namespace cpu
 #endif

@@ -248,9 +248,13 @@ opdock::Status backward(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation layernorm_fwd = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
-const Implementation layernorm_bwd = {opdock::kernel<&backward>, opdock::supports<&check_backward>,
-                                      opdock::workspace_size<&backward_workspace>};
+void add_layernorm(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::layernorm_fwd, weighted, {opdock::kernel<&forward>, opdock::supports<&check_forward>});
+    plugin.add(
+        ops::layernorm_bwd, weighted,
+        {opdock::kernel<&backward>, opdock::supports<&check_backward>, opdock::workspace_size<&backward_workspace>});
+}
 
 } // namespace cpu
 #endif

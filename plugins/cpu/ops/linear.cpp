@@ -79,9 +79,12 @@ opdock::Status wgrad(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation linear_fwd = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
-const Implementation linear_dgrad = {opdock::kernel<&dgrad>, opdock::supports<&check_dgrad>};
-const Implementation linear_wgrad = {opdock::kernel<&wgrad>, opdock::supports<&check_wgrad>,
-                                     opdock::workspace_size<&wgrad_workspace>};
+void add_linear(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::linear_fwd, any_float, {opdock::kernel<&forward>, opdock::supports<&check_forward>});
+    plugin.add(ops::linear_dgrad, any_float, {opdock::kernel<&dgrad>, opdock::supports<&check_dgrad>});
+    plugin.add(ops::linear_wgrad, any_float,
+               {opdock::kernel<&wgrad>, opdock::supports<&check_wgrad>, opdock::workspace_size<&wgrad_workspace>});
+}
 
 } // namespace cpu

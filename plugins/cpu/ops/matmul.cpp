@@ -63,6 +63,9 @@ opdock::Status run(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation matmul = {opdock::kernel<&run>, opdock::supports<&check>};
+void add_matmul(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::matmul, any_float, {opdock::kernel<&run>, opdock::supports<&check>});
+}
 
 } // namespace cpu

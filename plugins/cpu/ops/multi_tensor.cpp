@@ -132,9 +132,12 @@ opdock::Status scale(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation multi_tensor_l2norm = {opdock::kernel<&norm>, opdock::supports<&check_norm>,
-                                            opdock::workspace_size<&norm_workspace>};
-const Implementation multi_tensor_scale = {opdock::kernel<&scale>, opdock::supports<&check_scale>};
+void add_multi_tensor(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::multi_tensor_l2norm, any_float,
+               {opdock::kernel<&norm>, opdock::supports<&check_norm>, opdock::workspace_size<&norm_workspace>});
+    plugin.add(ops::multi_tensor_scale, any_float, {opdock::kernel<&scale>, opdock::supports<&check_scale>});
+}
 
 } // namespace cpu
 #endif

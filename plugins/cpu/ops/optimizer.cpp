@@ -204,8 +204,11 @@ opdock::Status run_sgd(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation multi_tensor_adam = {opdock::kernel<&run_adam>, opdock::supports<&check_adam>};
-const Implementation multi_tensor_sgd = {opdock::kernel<&run_sgd>, opdock::supports<&check_sgd>};
+void add_optimizer(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::multi_tensor_adam, weighted, {opdock::kernel<&run_adam>, opdock::supports<&check_adam>});
+    plugin.add(ops::multi_tensor_sgd, weighted, {opdock::kernel<&run_sgd>, opdock::supports<&check_sgd>});
+}
 
 } // namespace cpu
 #endif

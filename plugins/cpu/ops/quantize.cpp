@@ -114,8 +114,11 @@ opdock::Status dequantize_all(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation quantize = {opdock::kernel<&quantize_all>, opdock::supports<&check_quantize>};
-const Implementation dequantize = {opdock::kernel<&dequantize_all>, opdock::supports<&check_dequantize>};
+void add_quantize(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::quantize, to_fp8, {opdock::kernel<&quantize_all>, opdock::supports<&check_quantize>});
+    plugin.add(ops::dequantize, from_fp8, {opdock::kernel<&dequantize_all>, opdock::supports<&check_dequantize>});
+}
 
 } // namespace cpu
 #endif

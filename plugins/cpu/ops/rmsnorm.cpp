@@ -148,8 +148,11 @@ opdock::Status fused_add(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation rmsnorm_fwd = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
-const Implementation fused_add_rmsnorm_fwd = {opdock::kernel<&fused_add>, opdock::supports<&check_fused_add>};
+void add_rmsnorm(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::rmsnorm_fwd, weighted, {opdock::kernel<&forward>, opdock::supports<&check_forward>});
+    plugin.add(ops::fused_add_rmsnorm_fwd, weighted, {opdock::kernel<&fused_add>, opdock::supports<&check_fused_add>});
+}
 
 } // namespace cpu
 #endif

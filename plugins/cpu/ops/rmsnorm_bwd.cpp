@@ -156,10 +156,13 @@ opdock::Status backward_add(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation rmsnorm_bwd = {opdock::kernel<&backward>, opdock::supports<&check>,
-                                    opdock::workspace_size<&workspace>};
-const Implementation rmsnorm_bwd_add = {opdock::kernel<&backward_add>, opdock::supports<&check_with_add>,
-                                        opdock::workspace_size<&workspace>};
+void add_rmsnorm_bwd(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::rmsnorm_bwd, weighted,
+               {opdock::kernel<&backward>, opdock::supports<&check>, opdock::workspace_size<&workspace>});
+    plugin.add(ops::rmsnorm_bwd_add, weighted,
+               {opdock::kernel<&backward_add>, opdock::supports<&check_with_add>, opdock::workspace_size<&workspace>});
+}
 
 } // namespace cpu
 #endif

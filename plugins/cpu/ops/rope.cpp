@@ -212,12 +212,17 @@ opdock::Status run(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation fused_rope_fwd = {opdock::kernel<&run<false>>, opdock::supports<&supports<forward_operands>>};
-const Implementation fused_rope_bwd = {opdock::kernel<&run<true>>, opdock::supports<&supports<backward_operands>>};
-const Implementation fused_rope_qk_fwd = {opdock::kernel<&run<false>>,
-                                          opdock::supports<&supports<forward_operands_of_both>>};
-const Implementation fused_rope_qk_bwd = {opdock::kernel<&run<true>>,
-                                          opdock::supports<&supports<backward_operands_of_both>>};
+void add_rope(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::fused_rope_fwd, any_float,
+               {opdock::kernel<&run<false>>, opdock::supports<&supports<forward_operands>>});
+    plugin.add(ops::fused_rope_bwd, any_float,
+               {opdock::kernel<&run<true>>, opdock::supports<&supports<backward_operands>>});
+    plugin.add(ops::fused_rope_qk_fwd, any_float,
+               {opdock::kernel<&run<false>>, opdock::supports<&supports<forward_operands_of_both>>});
+    plugin.add(ops::fused_rope_qk_bwd, any_float,
+               {opdock::kernel<&run<true>>, opdock::supports<&supports<backward_operands_of_both>>});
+}
 
 } // namespace cpu
 #endif

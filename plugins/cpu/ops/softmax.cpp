@@ -232,14 +232,18 @@ constexpr Implementation backward_functions = {opdock::kernel<&backward<causal>>
 
 } // namespace
 
-const Implementation scaled_softmax_fwd = forward_functions<false>;
-const Implementation scaled_softmax_bwd = backward_functions<false>;
-const Implementation scaled_masked_softmax_fwd = {opdock::kernel<&masked_forward>, opdock::supports<&check_masked>};
-const Implementation scaled_masked_softmax_bwd = backward_functions<false>;
-const Implementation scaled_upper_triang_masked_softmax_fwd = forward_functions<true>;
-const Implementation scaled_upper_triang_masked_softmax_bwd = backward_functions<true>;
-const Implementation scaled_aligned_causal_masked_softmax_fwd = forward_functions<true>;
-const Implementation scaled_aligned_causal_masked_softmax_bwd = backward_functions<true>;
+void add_softmax(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::scaled_softmax_fwd, any_float, forward_functions<false>);
+    plugin.add(ops::scaled_softmax_bwd, any_float, backward_functions<false>);
+    plugin.add(ops::scaled_masked_softmax_fwd, any_float,
+               {opdock::kernel<&masked_forward>, opdock::supports<&check_masked>});
+    plugin.add(ops::scaled_masked_softmax_bwd, any_float, backward_functions<false>);
+    plugin.add(ops::scaled_upper_triang_masked_softmax_fwd, any_float, forward_functions<true>);
+    plugin.add(ops::scaled_upper_triang_masked_softmax_bwd, any_float, backward_functions<true>);
+    plugin.add(ops::scaled_aligned_causal_masked_softmax_fwd, any_float, forward_functions<true>);
+    plugin.add(ops::scaled_aligned_causal_masked_softmax_bwd, any_float, backward_functions<true>);
+}
 
 } // namespace cpu
 #endif

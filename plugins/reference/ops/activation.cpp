@@ -52,54 +52,23 @@ Status gradient_with_bias(const Call &call) {
 
 } // namespace
 
-Status gelu(const Call &call) {
-    return activation<gelu_of>(call);
-}
-Status gelu_bwd(const Call &call) {
-    return gradient<gelu_slope>(call);
-}
-Status gelu_bwd_bias(const Call &call) {
-    return gradient_with_bias<gelu_slope>(call);
-}
-
-Status qgelu(const Call &call) {
-    return activation<qgelu_of>(call);
-}
-Status qgelu_bwd(const Call &call) {
-    return gradient<qgelu_slope>(call);
-}
-Status qgelu_bwd_bias(const Call &call) {
-    return gradient_with_bias<qgelu_slope>(call);
-}
-
-Status relu(const Call &call) {
-    return activation<relu_of>(call);
-}
-Status relu_bwd(const Call &call) {
-    return gradient<relu_slope>(call);
-}
-Status relu_bwd_bias(const Call &call) {
-    return gradient_with_bias<relu_slope>(call);
-}
-
-Status silu(const Call &call) {
-    return activation<silu_of>(call);
-}
-Status silu_bwd(const Call &call) {
-    return gradient<silu_slope>(call);
-}
-Status silu_bwd_bias(const Call &call) {
-    return gradient_with_bias<silu_slope>(call);
-}
-
-Status srelu(const Call &call) {
-    return activation<srelu_of>(call);
-}
-Status srelu_bwd(const Call &call) {
-    return gradient<srelu_slope>(call);
-}
-Status srelu_bwd_bias(const Call &call) {
-    return gradient_with_bias<srelu_slope>(call);
+void add_activation(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::gelu, any_float, opdock::kernel<&activation<gelu_of>>);
+    plugin.add(ops::gelu_bwd, any_float, opdock::kernel<&gradient<gelu_slope>>);
+    plugin.add(ops::gelu_bwd_bias, any_float, opdock::kernel<&gradient_with_bias<gelu_slope>>);
+    plugin.add(ops::qgelu, any_float, opdock::kernel<&activation<qgelu_of>>);
+    plugin.add(ops::qgelu_bwd, any_float, opdock::kernel<&gradient<qgelu_slope>>);
+    plugin.add(ops::qgelu_bwd_bias, any_float, opdock::kernel<&gradient_with_bias<qgelu_slope>>);
+    plugin.add(ops::relu, any_float, opdock::kernel<&activation<relu_of>>);
+    plugin.add(ops::relu_bwd, any_float, opdock::kernel<&gradient<relu_slope>>);
+    plugin.add(ops::relu_bwd_bias, any_float, opdock::kernel<&gradient_with_bias<relu_slope>>);
+    plugin.add(ops::silu, any_float, opdock::kernel<&activation<silu_of>>);
+    plugin.add(ops::silu_bwd, any_float, opdock::kernel<&gradient<silu_slope>>);
+    plugin.add(ops::silu_bwd_bias, any_float, opdock::kernel<&gradient_with_bias<silu_slope>>);
+    plugin.add(ops::srelu, any_float, opdock::kernel<&activation<srelu_of>>);
+    plugin.add(ops::srelu_bwd, any_float, opdock::kernel<&gradient<srelu_slope>>);
+    plugin.add(ops::srelu_bwd_bias, any_float, opdock::kernel<&gradient_with_bias<srelu_slope>>);
 }
 
 } // namespace reference

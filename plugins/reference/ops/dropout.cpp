@@ -39,8 +39,6 @@ class Draw {
     std::uint64_t seed_, offset_, threshold_;
 };
 
-} // namespace
-
 Status supports_dropout(const Problem &problem) {
     const double p = problem.get_float(0);
     return is_probability(p) ? Status() : opdock::invalid_argument(no_probability(p));
@@ -77,6 +75,14 @@ Status dropout_bwd(const Call &call) {
         map(call.output<T>(0), pass, call.input<const T>(0), call.input<const std::uint8_t>(1));
         return Status();
     });
+}
+
+} // namespace
+
+void add_dropout(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::dropout_fwd, any_float, opdock::kernel<&dropout_fwd>, opdock::supports<&supports_dropout>);
+    plugin.add(ops::dropout_bwd, any_float, opdock::kernel<&dropout_bwd>, opdock::supports<&supports_dropout>);
 }
 
 } // namespace reference

@@ -14,8 +14,6 @@ Status combine(const Call &call, Function function) {
     });
 }
 
-} // namespace
-
 Status add(const Call &call) {
     const double alpha = call.get_float(0);
     return combine(call, [alpha](double a, double b) { return a + alpha * b; });
@@ -23,6 +21,14 @@ Status add(const Call &call) {
 
 Status mul(const Call &call) {
     return combine(call, [](double a, double b) { return a * b; });
+}
+
+} // namespace
+
+void add_elementwise(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::add, any_float, opdock::kernel<&add>);
+    plugin.add(ops::mul, any_float, opdock::kernel<&mul>);
 }
 
 } // namespace reference

@@ -118,53 +118,24 @@ Status two_tensors_backward(const Call &call) {
 
 } // namespace
 
-Status geglu(const Call &call) {
-    return halves<Geglu>(call);
-}
-Status geglu_bwd(const Call &call) {
-    return halves_backward<Geglu>(call);
-}
-Status qgeglu(const Call &call) {
-    return halves<Qgeglu>(call);
-}
-Status qgeglu_bwd(const Call &call) {
-    return halves_backward<Qgeglu>(call);
-}
-Status reglu(const Call &call) {
-    return halves<Reglu>(call);
-}
-Status reglu_bwd(const Call &call) {
-    return halves_backward<Reglu>(call);
-}
-Status sreglu(const Call &call) {
-    return halves<Sreglu>(call);
-}
-Status sreglu_bwd(const Call &call) {
-    return halves_backward<Sreglu>(call);
-}
-Status swiglu(const Call &call) {
-    return halves<Swiglu>(call);
-}
-Status swiglu_bwd(const Call &call) {
-    return halves_backward<Swiglu>(call);
-}
-Status clamped_swiglu(const Call &call) {
-    return halves<ClampedSwiglu>(call);
-}
-Status clamped_swiglu_bwd(const Call &call) {
-    return halves_backward<ClampedSwiglu>(call);
-}
-Status silu_and_mul(const Call &call) {
-    return two_tensors<Swiglu>(call);
-}
-Status silu_and_mul_bwd(const Call &call) {
-    return two_tensors_backward<Swiglu>(call);
-}
-Status gelu_and_mul(const Call &call) {
-    return two_tensors<Geglu>(call);
-}
-Status gelu_and_mul_bwd(const Call &call) {
-    return two_tensors_backward<Geglu>(call);
+void add_gated(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::geglu, any_float, opdock::kernel<&halves<Geglu>>);
+    plugin.add(ops::geglu_bwd, any_float, opdock::kernel<&halves_backward<Geglu>>);
+    plugin.add(ops::qgeglu, any_float, opdock::kernel<&halves<Qgeglu>>);
+    plugin.add(ops::qgeglu_bwd, any_float, opdock::kernel<&halves_backward<Qgeglu>>);
+    plugin.add(ops::reglu, any_float, opdock::kernel<&halves<Reglu>>);
+    plugin.add(ops::reglu_bwd, any_float, opdock::kernel<&halves_backward<Reglu>>);
+    plugin.add(ops::sreglu, any_float, opdock::kernel<&halves<Sreglu>>);
+    plugin.add(ops::sreglu_bwd, any_float, opdock::kernel<&halves_backward<Sreglu>>);
+    plugin.add(ops::swiglu, any_float, opdock::kernel<&halves<Swiglu>>);
+    plugin.add(ops::swiglu_bwd, any_float, opdock::kernel<&halves_backward<Swiglu>>);
+    plugin.add(ops::clamped_swiglu, any_float, opdock::kernel<&halves<ClampedSwiglu>>);
+    plugin.add(ops::clamped_swiglu_bwd, any_float, opdock::kernel<&halves_backward<ClampedSwiglu>>);
+    plugin.add(ops::silu_and_mul, any_float, opdock::kernel<&two_tensors<Swiglu>>);
+    plugin.add(ops::silu_and_mul_bwd, any_float, opdock::kernel<&two_tensors_backward<Swiglu>>);
+    plugin.add(ops::gelu_and_mul, any_float, opdock::kernel<&two_tensors<Geglu>>);
+    plugin.add(ops::gelu_and_mul_bwd, any_float, opdock::kernel<&two_tensors_backward<Geglu>>);
 }
 
 } // namespace reference

@@ -47,8 +47,6 @@ void widen_column(TensorView<const T> tensor, std::int64_t j, Doubles &to) {
         element = wide(tensor.row(r++)[j]);
 }
 
-} // namespace
-
 Status matmul(const Call &call) {
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -128,6 +126,20 @@ Status linear_wgrad(const Call &call) {
         }
         return Status();
     });
+}
+
+} // namespace
+
+void add_linear(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::matmul, any_float, opdock::kernel<&matmul>);
+    plugin.add(ops::linear_fwd,
+               Plugin::implementation(any_float, opdock::kernel<&linear_fwd>)
+                   .knob("panel_rows", 1, 4096, 64, "Rows of the weight that are widened to double at a time.")
+                   .heuristic(opdock::heuristic<&panel_rows_for_cache>)
+                   .tune_version(1));
+    plugin.add(ops::linear_dgrad, any_float, opdock::kernel<&linear_dgrad>);
+    plugin.add(ops::linear_wgrad, any_float, opdock::kernel<&linear_wgrad>);
 }
 
 } // namespace reference

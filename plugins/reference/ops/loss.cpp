@@ -64,8 +64,6 @@ void make_gradient(std::vector<double> &logits, double lse, std::int64_t target,
     }
 }
 
-} // namespace
-
 Status cross_entropy_fwd(const Call &call) {
     const auto target = call.input<const std::int64_t>(1);
     const Options options = options_of(call);
@@ -133,6 +131,15 @@ Status fused_cross_entropy(const Call &call) {
         }
         return Status();
     });
+}
+
+} // namespace
+
+void add_loss(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::cross_entropy_fwd, any_float, opdock::kernel<&cross_entropy_fwd>);
+    plugin.add(ops::cross_entropy_bwd, any_float, opdock::kernel<&cross_entropy_bwd>);
+    plugin.add(ops::fused_cross_entropy, any_float, opdock::kernel<&fused_cross_entropy>);
 }
 
 } // namespace reference

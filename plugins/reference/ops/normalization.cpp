@@ -121,8 +121,6 @@ Status rmsnorm_backward(const Call &call, bool with_add) {
     });
 }
 
-} // namespace
-
 Status rmsnorm_fwd(const Call &call) {
     return for_dtypes(call.input(0), call.input(1), [&](auto t, auto u) {
         using T = typename decltype(t)::type;
@@ -207,6 +205,18 @@ Status layernorm_bwd(const Call &call) {
         backward.grad_bias = call.output<U>(2);
         backward.run();
     });
+}
+
+} // namespace
+
+void add_normalization(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::rmsnorm_fwd, weighted, opdock::kernel<&rmsnorm_fwd>);
+    plugin.add(ops::fused_add_rmsnorm_fwd, weighted, opdock::kernel<&fused_add_rmsnorm_fwd>);
+    plugin.add(ops::layernorm_fwd, weighted, opdock::kernel<&layernorm_fwd>);
+    plugin.add(ops::rmsnorm_bwd, weighted, opdock::kernel<&rmsnorm_bwd>);
+    plugin.add(ops::rmsnorm_bwd_add, weighted, opdock::kernel<&rmsnorm_bwd_add>);
+    plugin.add(ops::layernorm_bwd, weighted, opdock::kernel<&layernorm_bwd>);
 }
 
 } // namespace reference

@@ -1,7 +1,9 @@
-// The kernels. What each computes is said beside its signature, in opdock/ops/.
+// What the files of this folder bring: each registers its ops, with their kernels. What a kernel computes is said
+// beside the op's signature, in opdock/ops/.
 #pragma once
 
 #include "opdock/plugin.hpp"
+#include "opdock/standard_ops.h"
 
 namespace reference {
 
@@ -9,83 +11,36 @@ using opdock::Call;
 using opdock::Problem;
 using opdock::Status;
 
-Status rmsnorm_fwd(const Call &call);
-Status rmsnorm_bwd(const Call &call);
-Status rmsnorm_bwd_add(const Call &call);
-Status fused_add_rmsnorm_fwd(const Call &call);
-Status layernorm_fwd(const Call &call);
-Status layernorm_bwd(const Call &call);
+// Dtypes of T; of T and U, where weights have one of their own; of what is quantized, and back.
+inline constexpr const char *any_float = "f32|f16|bf16";
+inline constexpr const char *weighted = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32";
+inline constexpr const char *to_fp8 = "f32,e4m3|f32,e5m2|f16,e4m3|f16,e5m2|bf16,e4m3|bf16,e5m2";
+inline constexpr const char *from_fp8 = "e4m3,f32|e5m2,f32|e4m3,f16|e5m2,f16|e4m3,bf16|e5m2,bf16";
 
-Status gelu(const Call &call);
-Status qgelu(const Call &call);
-Status relu(const Call &call);
-Status silu(const Call &call);
-Status srelu(const Call &call);
-Status gelu_bwd(const Call &call);
-Status qgelu_bwd(const Call &call);
-Status relu_bwd(const Call &call);
-Status silu_bwd(const Call &call);
-Status srelu_bwd(const Call &call);
-Status gelu_bwd_bias(const Call &call);
-Status qgelu_bwd_bias(const Call &call);
-Status relu_bwd_bias(const Call &call);
-Status silu_bwd_bias(const Call &call);
-Status srelu_bwd_bias(const Call &call);
+class Plugin {
+  public:
+    explicit Plugin(opdock::Registry &registry) : registry_(registry) {}
 
-Status geglu(const Call &call);
-Status qgeglu(const Call &call);
-Status reglu(const Call &call);
-Status sreglu(const Call &call);
-Status swiglu(const Call &call);
-Status clamped_swiglu(const Call &call);
-Status geglu_bwd(const Call &call);
-Status qgeglu_bwd(const Call &call);
-Status reglu_bwd(const Call &call);
-Status sreglu_bwd(const Call &call);
-Status swiglu_bwd(const Call &call);
-Status clamped_swiglu_bwd(const Call &call);
-Status gelu_and_mul(const Call &call);
-Status silu_and_mul(const Call &call);
-Status gelu_and_mul_bwd(const Call &call);
-Status silu_and_mul_bwd(const Call &call);
+    void add(const opdock::OpDeclaration &op, const char *dtypes, opdock_kernel kernel,
+             decltype(opdock_impl::supports) supports = nullptr);
+    // One with knobs: what implementation() gives, and these.
+    void add(const opdock::OpDeclaration &op, const opdock::Impl &impl);
+    static opdock::Impl implementation(const char *dtypes, opdock_kernel kernel);
 
-Status scaled_softmax_fwd(const Call &call);
-Status scaled_softmax_bwd(const Call &call);
-Status scaled_masked_softmax_fwd(const Call &call);
-Status scaled_masked_softmax_bwd(const Call &call);
-Status scaled_upper_triang_masked_softmax_fwd(const Call &call);
-Status scaled_upper_triang_masked_softmax_bwd(const Call &call);
-Status scaled_aligned_causal_masked_softmax_fwd(const Call &call);
-Status scaled_aligned_causal_masked_softmax_bwd(const Call &call);
+  private:
+    opdock::Registry &registry_;
+};
 
-Status supports_rope(const Problem &problem);
-Status fused_rope_fwd(const Call &call);
-Status fused_rope_bwd(const Call &call);
-Status fused_rope_qk_fwd(const Call &call);
-Status fused_rope_qk_bwd(const Call &call);
-
-Status matmul(const Call &call);
-Status linear_fwd(const Call &call);
-Status linear_dgrad(const Call &call);
-Status linear_wgrad(const Call &call);
-
-Status cross_entropy_fwd(const Call &call);
-Status cross_entropy_bwd(const Call &call);
-Status fused_cross_entropy(const Call &call);
-
-Status add(const Call &call);
-Status mul(const Call &call);
-
-Status supports_dropout(const Problem &problem);
-Status dropout_fwd(const Call &call);
-Status dropout_bwd(const Call &call);
-
-Status quantize(const Call &call);
-Status dequantize(const Call &call);
-
-Status multi_tensor_adam(const Call &call);
-Status multi_tensor_sgd(const Call &call);
-Status multi_tensor_l2norm(const Call &call);
-Status multi_tensor_scale(const Call &call);
+void add_activation(Plugin &plugin);
+void add_dropout(Plugin &plugin);
+void add_elementwise(Plugin &plugin);
+void add_gated(Plugin &plugin);
+void add_linear(Plugin &plugin);
+void add_loss(Plugin &plugin);
+void add_normalization(Plugin &plugin);
+void add_optimizer(Plugin &plugin);
+void add_quantize(Plugin &plugin);
+void add_rope(Plugin &plugin);
+void add_softmax(Plugin &plugin);
 
 } // namespace reference

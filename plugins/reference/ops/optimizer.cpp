@@ -24,8 +24,6 @@ void for_each_param(const Call &call, Work work) {
     }
 }
 
-} // namespace
-
 Status multi_tensor_adam(const Call &call) {
     if (is_noop(call, 6))
         return {};
@@ -117,6 +115,16 @@ Status multi_tensor_scale(const Call &call) {
     if (const auto found_inf = call.input<std::int32_t>(2); found_inf && !finite)
         found_inf[0] = 1;
     return {};
+}
+
+} // namespace
+
+void add_optimizer(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::multi_tensor_adam, weighted, opdock::kernel<&multi_tensor_adam>);
+    plugin.add(ops::multi_tensor_sgd, weighted, opdock::kernel<&multi_tensor_sgd>);
+    plugin.add(ops::multi_tensor_l2norm, any_float, opdock::kernel<&multi_tensor_l2norm>);
+    plugin.add(ops::multi_tensor_scale, any_float, opdock::kernel<&multi_tensor_scale>);
 }
 
 } // namespace reference

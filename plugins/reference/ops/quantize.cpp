@@ -12,8 +12,6 @@ float larger(float a, float b) {
     return std::isnan(a) || a >= b ? a : b;
 }
 
-} // namespace
-
 Status quantize(const Call &call) {
     return opdock::visit_floating(call.input(0)->dtype, [&](auto t) {
         return opdock::visit_float8(call.output(0)->dtype, [&](auto f) {
@@ -51,6 +49,14 @@ Status dequantize(const Call &call) {
             return Status();
         });
     });
+}
+
+} // namespace
+
+void add_quantize(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::quantize, to_fp8, opdock::kernel<&quantize>);
+    plugin.add(ops::dequantize, from_fp8, opdock::kernel<&dequantize>);
 }
 
 } // namespace reference

@@ -67,8 +67,6 @@ Status rotate_both(const Call &call, Turn turn) {
     return first.ok() ? rotate(call, 1, turn) : std::move(first);
 }
 
-} // namespace
-
 Status supports_rope(const Problem &problem) {
     const std::int64_t rotated = problem.input(problem.c().n_inputs - 1)->shape[3];
     return rotated % 2 == 0 ? Status() : opdock::invalid_argument(odd(rotated));
@@ -88,6 +86,16 @@ Status fused_rope_qk_fwd(const Call &call) {
 
 Status fused_rope_qk_bwd(const Call &call) {
     return rotate_both(call, backward);
+}
+
+} // namespace
+
+void add_rope(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::fused_rope_fwd, any_float, opdock::kernel<&fused_rope_fwd>, opdock::supports<&supports_rope>);
+    plugin.add(ops::fused_rope_bwd, any_float, opdock::kernel<&fused_rope_bwd>, opdock::supports<&supports_rope>);
+    plugin.add(ops::fused_rope_qk_fwd, any_float, opdock::kernel<&fused_rope_qk_fwd>, opdock::supports<&supports_rope>);
+    plugin.add(ops::fused_rope_qk_bwd, any_float, opdock::kernel<&fused_rope_qk_bwd>, opdock::supports<&supports_rope>);
 }
 
 } // namespace reference

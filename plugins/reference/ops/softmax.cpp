@@ -62,15 +62,9 @@ Status softmax_gradient(const Call &call) {
     });
 }
 
-} // namespace
-
 Status scaled_softmax_fwd(const Call &call) {
     return softmax(call, [](std::int64_t, std::int64_t) { return false; });
 }
-Status scaled_softmax_bwd(const Call &call) {
-    return softmax_gradient(call);
-}
-
 Status scaled_masked_softmax_fwd(const Call &call) {
     const auto mask = call.input<const std::uint8_t>(1);
     const std::int64_t heads = call.input(0)->shape[1];
@@ -80,22 +74,27 @@ Status scaled_masked_softmax_fwd(const Call &call) {
         return mask(batch, 0, r % queries, i) != 0;
     });
 }
-Status scaled_masked_softmax_bwd(const Call &call) {
-    return softmax_gradient(call);
-}
-
 Status scaled_upper_triang_masked_softmax_fwd(const Call &call) {
     return softmax(call, later_keys(*call.input(0)));
 }
-Status scaled_upper_triang_masked_softmax_bwd(const Call &call) {
-    return softmax_gradient(call);
-}
-
 Status scaled_aligned_causal_masked_softmax_fwd(const Call &call) {
     return softmax(call, later_keys(*call.input(0)));
 }
-Status scaled_aligned_causal_masked_softmax_bwd(const Call &call) {
-    return softmax_gradient(call);
+
+} // namespace
+
+void add_softmax(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::scaled_softmax_fwd, any_float, opdock::kernel<&scaled_softmax_fwd>);
+    plugin.add(ops::scaled_softmax_bwd, any_float, opdock::kernel<&softmax_gradient>);
+    plugin.add(ops::scaled_masked_softmax_fwd, any_float, opdock::kernel<&scaled_masked_softmax_fwd>);
+    plugin.add(ops::scaled_masked_softmax_bwd, any_float, opdock::kernel<&softmax_gradient>);
+    plugin.add(ops::scaled_upper_triang_masked_softmax_fwd, any_float,
+               opdock::kernel<&scaled_upper_triang_masked_softmax_fwd>);
+    plugin.add(ops::scaled_upper_triang_masked_softmax_bwd, any_float, opdock::kernel<&softmax_gradient>);
+    plugin.add(ops::scaled_aligned_causal_masked_softmax_fwd, any_float,
+               opdock::kernel<&scaled_aligned_causal_masked_softmax_fwd>);
+    plugin.add(ops::scaled_aligned_causal_masked_softmax_bwd, any_float, opdock::kernel<&softmax_gradient>);
 }
 
 } // namespace reference

@@ -27,4 +27,7 @@ struct OpDeclaration {
 
 } // namespace opdock
 
+// opdock::ops::name, for the lists of the standard ops.
+#define OPDOCK_DECLARE_OP(name, NAME) inline constexpr OpDeclaration name(OPDOCK_OP_##NAME);
+
 #endif

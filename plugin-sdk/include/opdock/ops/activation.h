@@ -62,25 +62,27 @@
 #define OPDOCK_OP_SILU_BWD_BIAS                                                                                        \
     "silu_bwd_bias(grad: T[..., n], input: T[..., n]) -> (grad_bias: T[n], grad_input: T[..., n])"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_ACTIVATION_OPS(X)                                                                                       \
+    X(gelu, GELU)                                                                                                      \
+    X(qgelu, QGELU)                                                                                                    \
+    X(relu, RELU)                                                                                                      \
+    X(srelu, SRELU)                                                                                                    \
+    X(silu, SILU)                                                                                                      \
+    X(gelu_bwd, GELU_BWD)                                                                                              \
+    X(qgelu_bwd, QGELU_BWD)                                                                                            \
+    X(relu_bwd, RELU_BWD)                                                                                              \
+    X(srelu_bwd, SRELU_BWD)                                                                                            \
+    X(silu_bwd, SILU_BWD)                                                                                              \
+    X(gelu_bwd_bias, GELU_BWD_BIAS)                                                                                    \
+    X(qgelu_bwd_bias, QGELU_BWD_BIAS)                                                                                  \
+    X(relu_bwd_bias, RELU_BWD_BIAS)                                                                                    \
+    X(srelu_bwd_bias, SRELU_BWD_BIAS)                                                                                  \
+    X(silu_bwd_bias, SILU_BWD_BIAS)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration gelu(OPDOCK_OP_GELU);
-inline constexpr OpDeclaration qgelu(OPDOCK_OP_QGELU);
-inline constexpr OpDeclaration relu(OPDOCK_OP_RELU);
-inline constexpr OpDeclaration srelu(OPDOCK_OP_SRELU);
-inline constexpr OpDeclaration silu(OPDOCK_OP_SILU);
-inline constexpr OpDeclaration gelu_bwd(OPDOCK_OP_GELU_BWD);
-inline constexpr OpDeclaration qgelu_bwd(OPDOCK_OP_QGELU_BWD);
-inline constexpr OpDeclaration relu_bwd(OPDOCK_OP_RELU_BWD);
-inline constexpr OpDeclaration srelu_bwd(OPDOCK_OP_SRELU_BWD);
-inline constexpr OpDeclaration silu_bwd(OPDOCK_OP_SILU_BWD);
-inline constexpr OpDeclaration gelu_bwd_bias(OPDOCK_OP_GELU_BWD_BIAS);
-inline constexpr OpDeclaration qgelu_bwd_bias(OPDOCK_OP_QGELU_BWD_BIAS);
-inline constexpr OpDeclaration relu_bwd_bias(OPDOCK_OP_RELU_BWD_BIAS);
-inline constexpr OpDeclaration srelu_bwd_bias(OPDOCK_OP_SRELU_BWD_BIAS);
-inline constexpr OpDeclaration silu_bwd_bias(OPDOCK_OP_SILU_BWD_BIAS);
-
+OPDOCK_ACTIVATION_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 

@@ -51,16 +51,18 @@
 #define OPDOCK_OP_DEQUANTIZE                                                                                           \
     "dequantize(input: F[...], scale_inv: f32[1], *, dtype: T) -> (output: T[...]) where F in e4m3|e5m2"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_ELEMENTWISE_OPS(X)                                                                                      \
+    X(add, ADD)                                                                                                        \
+    X(mul, MUL)                                                                                                        \
+    X(dropout_fwd, DROPOUT_FWD)                                                                                        \
+    X(dropout_bwd, DROPOUT_BWD)                                                                                        \
+    X(quantize, QUANTIZE)                                                                                              \
+    X(dequantize, DEQUANTIZE)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration add(OPDOCK_OP_ADD);
-inline constexpr OpDeclaration mul(OPDOCK_OP_MUL);
-inline constexpr OpDeclaration dropout_fwd(OPDOCK_OP_DROPOUT_FWD);
-inline constexpr OpDeclaration dropout_bwd(OPDOCK_OP_DROPOUT_BWD);
-inline constexpr OpDeclaration quantize(OPDOCK_OP_QUANTIZE);
-inline constexpr OpDeclaration dequantize(OPDOCK_OP_DEQUANTIZE);
-
+OPDOCK_ELEMENTWISE_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 

@@ -66,26 +66,28 @@
 #define OPDOCK_OP_GELU_AND_MUL_BWD                                                                                     \
     "gelu_and_mul_bwd(grad: T[...], gate: T[...], up: T[...]) -> (grad_gate: T[...], grad_up: T[...])"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_GATED_OPS(X)                                                                                            \
+    X(geglu, GEGLU)                                                                                                    \
+    X(qgeglu, QGEGLU)                                                                                                  \
+    X(reglu, REGLU)                                                                                                    \
+    X(sreglu, SREGLU)                                                                                                  \
+    X(swiglu, SWIGLU)                                                                                                  \
+    X(geglu_bwd, GEGLU_BWD)                                                                                            \
+    X(qgeglu_bwd, QGEGLU_BWD)                                                                                          \
+    X(reglu_bwd, REGLU_BWD)                                                                                            \
+    X(sreglu_bwd, SREGLU_BWD)                                                                                          \
+    X(swiglu_bwd, SWIGLU_BWD)                                                                                          \
+    X(clamped_swiglu, CLAMPED_SWIGLU)                                                                                  \
+    X(clamped_swiglu_bwd, CLAMPED_SWIGLU_BWD)                                                                          \
+    X(silu_and_mul, SILU_AND_MUL)                                                                                      \
+    X(silu_and_mul_bwd, SILU_AND_MUL_BWD)                                                                              \
+    X(gelu_and_mul, GELU_AND_MUL)                                                                                      \
+    X(gelu_and_mul_bwd, GELU_AND_MUL_BWD)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration geglu(OPDOCK_OP_GEGLU);
-inline constexpr OpDeclaration qgeglu(OPDOCK_OP_QGEGLU);
-inline constexpr OpDeclaration reglu(OPDOCK_OP_REGLU);
-inline constexpr OpDeclaration sreglu(OPDOCK_OP_SREGLU);
-inline constexpr OpDeclaration swiglu(OPDOCK_OP_SWIGLU);
-inline constexpr OpDeclaration geglu_bwd(OPDOCK_OP_GEGLU_BWD);
-inline constexpr OpDeclaration qgeglu_bwd(OPDOCK_OP_QGEGLU_BWD);
-inline constexpr OpDeclaration reglu_bwd(OPDOCK_OP_REGLU_BWD);
-inline constexpr OpDeclaration sreglu_bwd(OPDOCK_OP_SREGLU_BWD);
-inline constexpr OpDeclaration swiglu_bwd(OPDOCK_OP_SWIGLU_BWD);
-inline constexpr OpDeclaration clamped_swiglu(OPDOCK_OP_CLAMPED_SWIGLU);
-inline constexpr OpDeclaration clamped_swiglu_bwd(OPDOCK_OP_CLAMPED_SWIGLU_BWD);
-inline constexpr OpDeclaration silu_and_mul(OPDOCK_OP_SILU_AND_MUL);
-inline constexpr OpDeclaration silu_and_mul_bwd(OPDOCK_OP_SILU_AND_MUL_BWD);
-inline constexpr OpDeclaration gelu_and_mul(OPDOCK_OP_GELU_AND_MUL);
-inline constexpr OpDeclaration gelu_and_mul_bwd(OPDOCK_OP_GELU_AND_MUL_BWD);
-
+OPDOCK_GATED_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 

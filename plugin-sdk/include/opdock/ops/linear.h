@@ -22,14 +22,16 @@
 #define OPDOCK_OP_LINEAR_WGRAD                                                                                         \
     "linear_wgrad(grad: T[..., n], input: T[..., k]) -> (grad_weight: T[n, k], grad_bias: T[n]?)"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_LINEAR_OPS(X)                                                                                           \
+    X(matmul, MATMUL)                                                                                                  \
+    X(linear_fwd, LINEAR_FWD)                                                                                          \
+    X(linear_dgrad, LINEAR_DGRAD)                                                                                      \
+    X(linear_wgrad, LINEAR_WGRAD)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration matmul(OPDOCK_OP_MATMUL);
-inline constexpr OpDeclaration linear_fwd(OPDOCK_OP_LINEAR_FWD);
-inline constexpr OpDeclaration linear_dgrad(OPDOCK_OP_LINEAR_DGRAD);
-inline constexpr OpDeclaration linear_wgrad(OPDOCK_OP_LINEAR_WGRAD);
-
+OPDOCK_LINEAR_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 

@@ -28,13 +28,15 @@
     "fused_cross_entropy(mut logits: T[b, v], target: i64[b], "                                                        \
     "*, ignore_index: int = -100, label_smoothing: float = 0.0, scale: float = 1.0) -> (loss: f32[b])"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_LOSS_OPS(X)                                                                                             \
+    X(cross_entropy_fwd, CROSS_ENTROPY_FWD)                                                                            \
+    X(cross_entropy_bwd, CROSS_ENTROPY_BWD)                                                                            \
+    X(fused_cross_entropy, FUSED_CROSS_ENTROPY)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration cross_entropy_fwd(OPDOCK_OP_CROSS_ENTROPY_FWD);
-inline constexpr OpDeclaration cross_entropy_bwd(OPDOCK_OP_CROSS_ENTROPY_BWD);
-inline constexpr OpDeclaration fused_cross_entropy(OPDOCK_OP_FUSED_CROSS_ENTROPY);
-
+OPDOCK_LOSS_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 

@@ -47,16 +47,18 @@
     "layernorm_bwd(grad: T[..., n], input: T[..., n], mu: f32[...], rsigma: f32[...], weight: U[n], "                  \
     "*, zero_centered_gamma: bool = false) -> (grad_input: T[..., n], grad_weight: U[n]?, grad_bias: U[n]?)"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_NORMALIZATION_OPS(X)                                                                                    \
+    X(rmsnorm_fwd, RMSNORM_FWD)                                                                                        \
+    X(rmsnorm_bwd, RMSNORM_BWD)                                                                                        \
+    X(rmsnorm_bwd_add, RMSNORM_BWD_ADD)                                                                                \
+    X(fused_add_rmsnorm_fwd, FUSED_ADD_RMSNORM_FWD)                                                                    \
+    X(layernorm_fwd, LAYERNORM_FWD)                                                                                    \
+    X(layernorm_bwd, LAYERNORM_BWD)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration rmsnorm_fwd(OPDOCK_OP_RMSNORM_FWD);
-inline constexpr OpDeclaration rmsnorm_bwd(OPDOCK_OP_RMSNORM_BWD);
-inline constexpr OpDeclaration rmsnorm_bwd_add(OPDOCK_OP_RMSNORM_BWD_ADD);
-inline constexpr OpDeclaration fused_add_rmsnorm_fwd(OPDOCK_OP_FUSED_ADD_RMSNORM_FWD);
-inline constexpr OpDeclaration layernorm_fwd(OPDOCK_OP_LAYERNORM_FWD);
-inline constexpr OpDeclaration layernorm_bwd(OPDOCK_OP_LAYERNORM_BWD);
-
+OPDOCK_NORMALIZATION_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 

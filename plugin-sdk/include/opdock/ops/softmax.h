@@ -51,20 +51,20 @@
     "scaled_aligned_causal_masked_softmax_bwd(grad: T[b, h, q, k], output: T[b, h, q, k], "                            \
     "*, scale: float = 1.0) -> (grad_input: T[b, h, q, k])"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_SOFTMAX_OPS(X)                                                                                          \
+    X(scaled_softmax_fwd, SCALED_SOFTMAX_FWD)                                                                          \
+    X(scaled_softmax_bwd, SCALED_SOFTMAX_BWD)                                                                          \
+    X(scaled_masked_softmax_fwd, SCALED_MASKED_SOFTMAX_FWD)                                                            \
+    X(scaled_masked_softmax_bwd, SCALED_MASKED_SOFTMAX_BWD)                                                            \
+    X(scaled_upper_triang_masked_softmax_fwd, SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FWD)                                  \
+    X(scaled_upper_triang_masked_softmax_bwd, SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BWD)                                  \
+    X(scaled_aligned_causal_masked_softmax_fwd, SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FWD)                              \
+    X(scaled_aligned_causal_masked_softmax_bwd, SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BWD)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration scaled_softmax_fwd(OPDOCK_OP_SCALED_SOFTMAX_FWD);
-inline constexpr OpDeclaration scaled_softmax_bwd(OPDOCK_OP_SCALED_SOFTMAX_BWD);
-inline constexpr OpDeclaration scaled_masked_softmax_fwd(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FWD);
-inline constexpr OpDeclaration scaled_masked_softmax_bwd(OPDOCK_OP_SCALED_MASKED_SOFTMAX_BWD);
-inline constexpr OpDeclaration scaled_upper_triang_masked_softmax_fwd(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FWD);
-inline constexpr OpDeclaration scaled_upper_triang_masked_softmax_bwd(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BWD);
-inline constexpr OpDeclaration
-    scaled_aligned_causal_masked_softmax_fwd(OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FWD);
-inline constexpr OpDeclaration
-    scaled_aligned_causal_masked_softmax_bwd(OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BWD);
-
+OPDOCK_SOFTMAX_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 

@@ -32,4 +32,16 @@
 #include "opdock/ops/softmax.h"
 /* IWYU pragma: end_exports */
 
+/* X(name, NAME) for each standard op. */
+#define OPDOCK_STANDARD_OPS(X)                                                                                         \
+    OPDOCK_ACTIVATION_OPS(X)                                                                                           \
+    OPDOCK_ELEMENTWISE_OPS(X)                                                                                          \
+    OPDOCK_GATED_OPS(X)                                                                                                \
+    OPDOCK_LINEAR_OPS(X)                                                                                               \
+    OPDOCK_LOSS_OPS(X)                                                                                                 \
+    OPDOCK_NORMALIZATION_OPS(X)                                                                                        \
+    OPDOCK_OPTIMIZER_OPS(X)                                                                                            \
+    OPDOCK_ROPE_OPS(X)                                                                                                 \
+    OPDOCK_SOFTMAX_OPS(X)
+
 #endif

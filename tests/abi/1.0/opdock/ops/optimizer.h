@@ -36,14 +36,16 @@
 #define OPDOCK_OP_MULTI_TENSOR_SCALE                                                                                   \
     "multi_tensor_scale(mut tensors: T[n]*, scale: f32[1], mut found_inf: i32[1]?) -> ()"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_OPTIMIZER_OPS(X)                                                                                        \
+    X(multi_tensor_adam, MULTI_TENSOR_ADAM)                                                                            \
+    X(multi_tensor_sgd, MULTI_TENSOR_SGD)                                                                              \
+    X(multi_tensor_l2norm, MULTI_TENSOR_L2NORM)                                                                        \
+    X(multi_tensor_scale, MULTI_TENSOR_SCALE)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration multi_tensor_adam(OPDOCK_OP_MULTI_TENSOR_ADAM);
-inline constexpr OpDeclaration multi_tensor_sgd(OPDOCK_OP_MULTI_TENSOR_SGD);
-inline constexpr OpDeclaration multi_tensor_l2norm(OPDOCK_OP_MULTI_TENSOR_L2NORM);
-inline constexpr OpDeclaration multi_tensor_scale(OPDOCK_OP_MULTI_TENSOR_SCALE);
-
+OPDOCK_OPTIMIZER_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 

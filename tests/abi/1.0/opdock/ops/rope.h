@@ -34,14 +34,16 @@
     "*, interleaved: bool = false) "                                                                                   \
     "-> (grad_query ~ grad_query_out: T[s, b, h, d], grad_key ~ grad_key_out: T[s, b, g, d]) where m >= s, r <= d"
 
+/* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
+#define OPDOCK_ROPE_OPS(X)                                                                                             \
+    X(fused_rope_fwd, FUSED_ROPE_FWD)                                                                                  \
+    X(fused_rope_bwd, FUSED_ROPE_BWD)                                                                                  \
+    X(fused_rope_qk_fwd, FUSED_ROPE_QK_FWD)                                                                            \
+    X(fused_rope_qk_bwd, FUSED_ROPE_QK_BWD)
+
 #ifdef __cplusplus
 namespace opdock::ops {
-
-inline constexpr OpDeclaration fused_rope_fwd(OPDOCK_OP_FUSED_ROPE_FWD);
-inline constexpr OpDeclaration fused_rope_bwd(OPDOCK_OP_FUSED_ROPE_BWD);
-inline constexpr OpDeclaration fused_rope_qk_fwd(OPDOCK_OP_FUSED_ROPE_QK_FWD);
-inline constexpr OpDeclaration fused_rope_qk_bwd(OPDOCK_OP_FUSED_ROPE_QK_BWD);
-
+OPDOCK_ROPE_OPS(OPDOCK_DECLARE_OP)
 } // namespace opdock::ops
 #endif
 
