@@ -238,6 +238,21 @@ static void *try_file(void *name) {
     return NULL;
 }
 
+/* The C library keeps two signals to itself, and has what it starts ignore them. In a program they end it. */
+static void reset_signals_of_libc(void) {
+    enum { FIRST = 32, LAST = 33 };
+    const struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        unsigned long mask;
+    } usual = {SIG_DFL, 0, NULL, 0};
+    int number;
+    for (number = FIRST; number <= LAST; ++number) {
+        (void)syscall(SYS_rt_sigaction, number, &usual, NULL, sizeof usual.mask);
+    }
+}
+
 /* A program may run its threads in real time. A plugin that never ends would leave it no processor. */
 static void leave_real_time(void) {
     const int policy = sched_getscheduler(0);
@@ -255,6 +270,7 @@ int main(int argc, char **argv) {
     int threads;
     int has_ends;
     leave_real_time();
+    reset_signals_of_libc();
     has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
     if (has_ends && argc > 3 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
         return ask_for_device(strtoull(argv[2], NULL, 10), argv + 3);

@@ -201,6 +201,8 @@ TEST_CASE(
     setenv("PATH", (":" + everybodys + ":.:" + own + "::/usr/bin:/bin:").c_str(), 1);
     setenv("LD_LIBRARY_PATH", (own + ";lib:" + everybodys).c_str(), 1);
     CHECK(sees(own + ":/usr/bin:/bin", own));
+    setenv("LD_LIBRARY_PATH", (own + "/$LIB:" + own + "/${PLATFORM}:" + own).c_str(), 1); // which the loader expands
+    CHECK(sees(own + ":/usr/bin:/bin", own));
     setenv("PATH", ".", 1);
     setenv("LD_LIBRARY_PATH", ":", 1);
     CHECK(sees("/usr/bin:/bin", "none"));

@@ -613,6 +613,25 @@ TEST_CASE("a plugin found through a manifest needs a signature of both") {
     CHECK(contains(reason(machine), "was found through another plugin.json than " + acme.key().text() + " signed"));
 }
 
+TEST_CASE("a manifest that nobody signed takes no trusted plugin away, wherever it is found before it") {
+    const Machine machine;
+    const Signer acme("acme");
+    machine.trust(acme);
+    const fs::path file = machine.install();
+    write_signatures(file, {acme.sign_file(file)});
+    const fs::path other = machine.folder() / "../manifest/plugin.json";
+    write_file(other, R"({"library": ")" + file.string() + R"("})");
+    RawEnvironment environment = required;
+    environment.emplace("PLUGIN_MODULES", other.lexically_normal().string());
+    MadeHost host = machine.host(environment);
+    CHECK(verdict(host, 0) == "OPDOCK-E062");
+    CHECK(verdict(host, 1) == "loaded");
+    CHECK(host->describe()["plugins"].size() == 2);
+    MadeHost trusting = machine.host({{"PLUGIN_MODULES", other.lexically_normal().string()}}); // it is taken, once
+    CHECK(verdict(trusting, 0) == "loaded");
+    CHECK(trusting->describe()["plugins"].size() == 1);
+}
+
 TEST_CASE("a library that was signed with its manifest may be named alone") {
     const Machine machine;
     const Signer acme("acme");

@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -305,6 +306,44 @@ TEST_CASE("a process without a standard input has a journal as any other") {
     CHECK(files_in(directory.path()) == 0);
 }
 
+TEST_CASE("what a process writes to standard streams that are closed does not come into the journal") {
+    const TemporaryDirectory directory;
+    in_child(SIGKILL, [&] {
+        close(STDOUT_FILENO);
+        close(STDERR_FILENO);
+        Journal journal(directory.path().string());
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        for (int i = 0; i < 100; ++i) {
+            (void)!write(STDOUT_FILENO, "a line of the log\n", 18);
+            (void)!write(STDERR_FILENO, "a line of the log\n", 18);
+        }
+        raise(SIGKILL);
+    });
+    const auto deaths = Journal::collect(directory.path().string());
+    REQUIRE(deaths.size() == 1);
+    CHECK(deaths[0].entry.path == "/opt/libacme.so");
+}
+
+TEST_CASE("a journal for which there is no room is one warning that says what follows") {
+    const TemporaryDirectory directory;
+    std::string said;
+    const Log log([](void *self, int32_t, const char *line) { *static_cast<std::string *>(self) += line; }, &said);
+    Journal journal(directory.path().string(), &log);
+    const auto before = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit limits{};
+    getrlimit(RLIMIT_FSIZE, &limits);
+    const rlimit little = {1024, limits.rlim_max}; // as a full disk leaves
+    setrlimit(RLIMIT_FSIZE, &little);
+    { const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""}); }
+    { const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libother.so", "", ""}); }
+    setrlimit(RLIMIT_FSIZE, &limits);
+    std::signal(SIGXFSZ, before);
+    CHECK(contains(said, "The journal of plugins that are opened is not kept: '" + directory.path().string()));
+    CHECK(contains(said, "File too large. A plugin that ends the process is opened again by the next one."));
+    CHECK(said.find("The journal") == said.rfind("The journal"));
+    CHECK(files_in(directory.path()) == 0);
+}
+
 TEST_CASE("without a folder nothing is written, and names that are too long are cut") {
     Journal none("");
     { const auto entry = none.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""}); }
@@ -399,6 +438,37 @@ TEST_CASE("a plugin that kills its host twice, though its probe lives, is not op
     CHECK(contains(plugin["reason"].get<std::string>(), "2 times in a row processes ended while they opened"));
     auto again = host_in(directory, "libaborts_in_host.so");
     CHECK(again->describe()["plugins"][0]["code"] == "OPDOCK-E055");
+}
+
+TEST_CASE(
+    "a plugin that kills its host is known by the file, whatever its path is spelled like and however long it is") {
+    const TemporaryDirectory directory;
+    std::filesystem::path folder = directory.path();
+    SUBCASE("a path of usual length") {}
+    SUBCASE("a path that is longer than an entry of the journal has room for") {
+        for (int i = 0; i < 6; ++i) {
+            folder /= std::string(200, 'd');
+        }
+    }
+    std::filesystem::create_directories(folder / "x");
+    std::filesystem::copy_file(fixtures / "libaborts_in_host.so", folder / "libacme.so");
+    std::filesystem::create_symlink(folder / "libacme.so", folder / "x/liblink.so");
+    std::filesystem::create_directory_symlink(folder, directory.path() / "other");
+    const auto open = [&](const std::filesystem::path &file) {
+        return MadeHost({{"XDG_CACHE_HOME", (directory.path() / "cache").string()}}, "/nonexistent", {file.string()});
+    };
+    in_child(SIGABRT, [&] {
+        auto host = open(folder / "libacme.so");
+        call_next(host);
+    });
+    in_child(SIGABRT, [&] {
+        auto host = open(folder / "x/../libacme.so");
+        call_next(host);
+    });
+    for (const auto &file : {folder / "./libacme.so", folder / "x/liblink.so", directory.path() / "other/libacme.so"}) {
+        auto host = open(file);
+        CHECK(host->describe()["plugins"][0]["code"] == "OPDOCK-E055");
+    }
 }
 
 TEST_CASE("a host that was open while others died opening a plugin does not open it a third time") {

@@ -149,6 +149,17 @@ TEST_CASE("flags of the processor that entries, callbacks and first calls leave 
     CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
     CHECK(are_clear());
 }
+
+TEST_CASE("the trap on unaligned access that a constructor leaves set is cleared before the host goes on") {
+    const TemporaryDirectory folder;
+    const auto plugin = fixtures / "libleaves_alignment_flag_when_opened.so";
+    MadeHost host({{"XDG_CACHE_HOME", folder.path().string()}}, "/nonexistent", {plugin.string()});
+    float in[] = {1, 2, 3};
+    float out[] = {0, 0, 0};
+    CHECK(host.op("badco.next")
+              .try_call({opdock::Tensor(in, opdock::f32, {3})}, {opdock::Tensor(out, opdock::f32, {3})}) == OPDOCK_OK);
+    CHECK((__builtin_ia32_readeflags_u64() & cpu_flags) == 0);
+}
 #endif
 
 TEST_CASE("hard limits that a plugin lowers stay lowered where they cannot be raised, and that is said") {

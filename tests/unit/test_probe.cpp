@@ -1013,7 +1013,8 @@ TEST_CASE(
                  {"libtimes_out_later.so", "by signal 11 (Segmentation fault), after it had registered"},
                  {"libtimes_out_as_one_of_many.so", "by signal 11 (Segmentation fault), after it had registered"},
                  {"libticks_later.so", "by signal 6 (Aborted), after it had registered"},
-                 {"libleaves_signal.so", "by signal 6 (Aborted), after it had registered"}};
+                 {"libleaves_signal.so", "by signal 6 (Aborted), after it had registered"},
+                 {"libleaves_signal_of_libc.so", "by signal 32 ("}};
     for (const auto &[file, end] : cases) {
         const Rejection rejection = rejection_of(try_plugin(file));
         CHECK(rejection.code == RejectCode::probe_died);

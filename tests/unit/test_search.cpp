@@ -255,6 +255,22 @@ TEST_CASE("the same file found twice is a candidate once, at the first place") {
     CHECK(result.problems.empty());
 }
 
+TEST_CASE("a file that another manifest names elsewhere is a candidate again, and marked") {
+    const Tree tree;
+    const std::string library = tree.file("install/libacme.so");
+    const std::string text = R"({"library": ")" + library + R"("})";
+    const std::string one = tree.file("one/plugin.json", text), two = tree.file("two/plugin.json", text);
+    const SearchResult result = tree.search({one, one, two, library, library}, {});
+    REQUIRE(result.candidates.size() >= 3);
+    CHECK(result.candidates[0].manifest == one);
+    CHECK_FALSE(result.candidates[0].again);
+    CHECK(result.candidates[1].manifest == two);
+    CHECK(result.candidates[1].again);
+    CHECK(result.candidates[2].manifest.empty());
+    CHECK(result.candidates[2].again);
+    CHECK(result.candidates.size() == 3);
+}
+
 TEST_CASE("a candidate has what the search saw of its file, and nothing of a link that may lead elsewhere later") {
     const Tree tree;
     const std::string library = tree.file("install/libacme.so");

@@ -134,6 +134,9 @@ Secret passphrase_from_file(const std::string &path) {
     if (::fstat(file.descriptor(), &status) != 0) {
         throw cli::Failure(path + ": " + std::strerror(errno));
     }
+    if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode)) {
+        throw cli::Failure(path + ": a passphrase is in a file or comes through a pipe, and this is neither");
+    }
     if (S_ISREG(status.st_mode) && (status.st_mode & (S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH)) != 0) {
         throw cli::Failure(fmt::format("{}: others may read or change this passphrase (mode {:04o}); run `chmod 600`",
                                        path, status.st_mode & 07777u));

@@ -167,7 +167,8 @@ class Comparison {
             if ((part_.nan_for_infinite && std::isinf(expected_[i]) && std::isnan(value)) ||
                 (is_nan && (part_.keeps_nan.empty() || !part_.keeps_nan[i] || std::isnan(value))) ||
                 (std::isfinite(expected) && std::isfinite(value)) || expected == value ||
-                both_at_limit(value, expected_[i], format_.largest, tolerance_)) {
+                (!(part_.infinite_inputs && std::isinf(expected_[i])) &&
+                 both_at_limit(value, expected_[i], format_.largest, tolerance_))) {
                 continue;
             }
             return at(i);

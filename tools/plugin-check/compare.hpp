@@ -33,6 +33,7 @@ using Noise = std::function<std::vector<double>()>;
 struct Part {
     std::vector<size_t> elements = {}; // none: all
     bool only_kind = false;            // whether they are finite, infinite or NaN, and no more
+    bool infinite_inputs = false;      // an infinity stays one: the largest finite number is none
     bool nan_for_infinite = false;     // where the reference is infinite, NaN is right as well
     std::vector<bool> keeps_nan = {};  // of the elements: where the reference is NaN, so is the result; none: nowhere
 };

@@ -311,6 +311,7 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
     for (size_t o = 0; o < found.size() && o < expected.size(); ++o) {
         for (Part &part : parts_of(magnitudes, expected[o].values.size())) {
             // A mean may be computed from differences to a first element, which is infinity minus infinity.
+            part.infinite_inputs = one.values == Values::infinite;
             part.nan_for_infinite = one.values == Values::infinite && !one.values_of.empty();
             part.keeps_nan = o < depending.size() ? depending[o] : std::vector<bool>();
             const Agreement agreement = compare(

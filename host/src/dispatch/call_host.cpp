@@ -15,7 +15,8 @@ namespace opdock::core {
 CallHost::CallHost(Options options)
     : log_(options.log), devices_(options.api, std::move(options.ask_device_command)),
       configs_(std::move(options.configs), devices_, log_), id_(next_host_id()), workspace_(options.workspace),
-      journal_folder_(std::move(options.journal_folder)), now_(options.now), ledger_(new Ledger(journal_folder_)) {}
+      journal_folder_(std::move(options.journal_folder)), now_(options.now),
+      ledger_(new Ledger(journal_folder_, log_)) {}
 
 CallHost::~CallHost() {
     const std::unique_ptr<const Ledger> gone(ledger_.load());
@@ -36,7 +37,7 @@ void CallHost::start_over_in_child() {
     devices_.start_over_in_child();
     configs_.start_over_in_child();
     ledger().journal.leave_to_parent();
-    auto *fresh = new Ledger(journal_folder_);
+    auto *fresh = new Ledger(journal_folder_, log_);
     ledger_.store(fresh, std::memory_order_release);
     for (const PluginRecord &plugin : catalog().plugins) {
         if (plugin.tenancy) {

@@ -23,7 +23,7 @@ namespace opdock::core {
 using NameTable = std::unordered_map<std::string_view, OpEntry *>;
 
 struct Ledger {
-    explicit Ledger(std::string journal_folder) : journal(std::move(journal_folder)) {}
+    Ledger(std::string journal_folder, const Log &log) : journal(std::move(journal_folder), &log) {}
 
     Journal journal;
 

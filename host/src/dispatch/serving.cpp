@@ -56,7 +56,7 @@ Journal::Open CallHost::note_first_call(Deployment &deployment) const noexcept t
     const Uncancellable host_work;
     const Implementation &implementation = deployment.implementation();
     const std::string plugin =
-        implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
+        implementation.deferred != nullptr ? implementation.deferred->place().remembered : implementation.plugin;
     return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
 } catch (const std::bad_alloc &) {
     return {}; // the call may do without

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files/digest.hpp"
 #include "files/reject.hpp"
 #include "text/spelling.hpp"
 
@@ -43,6 +44,20 @@ HeldDirectory::HeldDirectory(Descriptor descriptor, std::string path)
 
 std::string HeldDirectory::name_for_loader(const std::string &file) const {
     return fmt::format("/proc/self/fd/{}/{}", descriptor_.get(), file);
+}
+
+std::string remembered_path(const HeldFile &file) {
+    constexpr std::size_t most = 600, kept = 200, digits = 32; // what is remembered has limited room for it
+    const std::string link = fmt::format("/proc/self/fd/{}", file.directory->descriptor());
+    std::array<char, PATH_MAX> real{};
+    const ssize_t length = ::readlink(link.c_str(), real.data(), real.size());
+    const std::string folder =
+        length > 0 ? std::string(real.data(), static_cast<std::size_t>(length)) : file.directory->path();
+    std::string path = folder == "/" ? "/" + file.name : folder + "/" + file.name;
+    if (path.size() > most) {
+        path = fmt::format("{}...{}/{}", path.substr(0, kept), hex(sha256_of(path)).substr(0, digits), file.name);
+    }
+    return path;
 }
 
 HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {

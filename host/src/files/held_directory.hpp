@@ -52,6 +52,10 @@ struct HeldFile {
     std::string name;
 };
 
+// The path at which it really lies, whatever links and dots it was found by: by this one it is remembered. A long one
+// is cut and has a digest in it.
+std::string remembered_path(const HeldFile &file);
+
 // One descriptor for each folder in use, however many plugins lie in it; one that is kept for good serves every host.
 class HeldDirectories {
   public:

@@ -124,7 +124,13 @@ class Check {
     // What hosts know of the file as it is.
     std::optional<Scan> learnt() {
         const Log nobody([](void * /*unused*/, int32_t /*unused*/, const char * /*unused*/) {}, nullptr);
-        std::optional<Scan> scan = ScanCache(settings_.cache_folder, nobody).find_any(candidate_.path);
+        std::optional<Scan> scan;
+        try {
+            const HeldFile file = HeldDirectories().follow(candidate_.path);
+            scan = ScanCache(settings_.cache_folder, nobody).find_any(remembered_path(file));
+        } catch (const Rejected &) {
+            return {}; // it is not there, which looking at it says
+        }
         if (scan && scan->identity != inspection_.identity) {
             warnings_.push_back(fmt::format("'{}' was changed since a host scanned it. Hosts that are open go on with "
                                             "what they know; the next one tries it again.",

@@ -107,7 +107,8 @@ class Host : public CallHost, public PluginOpener {
     void load_found(const HostOptions &options, Catalog &into);
     void log_impl_ids(const Catalog &catalog) const;
     // Loads one file and adds what it registers. The record says what became of it.
-    PluginRecord load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache);
+    // `retry`: also what was rejected before.
+    PluginRecord load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache, bool retry);
     // What is known of the file, if it may be taken as far as can be told without opening it in this process; throws
     // Rejected. What it says of itself goes into the record.
     Scan scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record);

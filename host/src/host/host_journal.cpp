@@ -92,9 +92,9 @@ void Host::forget_call_deaths(const char *op, const char *impl_id) const {
         if (!cache) {
             cache.emplace(cache_folder_, log_);
         }
-        std::optional<Scan> scan = cache->find(plugin.path, plugin.deferred->place().identity);
+        std::optional<Scan> scan = cache->find(plugin.deferred->place().remembered, plugin.deferred->place().identity);
         if (scan && forget_call_deaths_in(*scan, op, impl_id)) {
-            cache->keep(plugin.path, *scan);
+            cache->keep(plugin.deferred->place().remembered, *scan);
         }
     }
     if (cache) {
@@ -108,7 +108,7 @@ void Host::read_journals(ScanCache &cache) const {
 }
 
 std::uint32_t Host::deaths_of(const DeferredPlugin &plugin) const {
-    const std::string &path = plugin.identity().path;
+    const std::string &path = plugin.place().remembered;
     // Faults of the cache were told when the host was opened.
     const Log silent([](void *, int32_t, const char *) {}, nullptr);
     std::optional<ScanCache> cache;
@@ -159,10 +159,10 @@ void Host::count_deaths(const std::vector<Death> &deaths, ScanCache &cache) cons
 
 void Host::forget_deaths(const DeferredPlugin &plugin) const noexcept try {
     ScanCache cache(cache_folder_, log_);
-    std::optional<Scan> scan = cache.find(plugin.identity().path, plugin.place().identity);
+    std::optional<Scan> scan = cache.find(plugin.place().remembered, plugin.place().identity);
     if (scan && !scan->rejection) {
         scan->deaths = 0;
-        cache.keep(plugin.identity().path, *scan);
+        cache.keep(plugin.place().remembered, *scan);
         cache.save();
     }
 } catch (const std::bad_alloc &) {

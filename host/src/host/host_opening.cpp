@@ -90,7 +90,8 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
 
 void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Place &place, Catalog &into,
                         PluginRecord &record) {
-    Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}, place.identity});
+    Journal::Open entry =
+        ledger().journal.write({JournalEntry::Doing::opening, place.remembered, {}, {}, place.identity});
     entry.during([&] {
         const KeptProcess keep(log_, record.path); // what putting the mask back lets through is the plugin's doing, too
         KeptIfMapped directory(place);
@@ -106,8 +107,8 @@ void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Pl
 }
 
 Registration Host::open_and_register(const DeferredPlugin &plugin, std::string &warning) const {
-    Journal::Open entry =
-        ledger().journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, plugin.place().identity});
+    Journal::Open entry = ledger().journal.write(
+        {JournalEntry::Doing::opening, plugin.place().remembered, {}, {}, plugin.place().identity});
     Registration registration;
     entry.during([&] { registration = register_opened(plugin, warning); });
     return registration;

@@ -1,5 +1,6 @@
 // Plugins come into a host: they are found, looked at, and tried in a process of their own.
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -119,11 +120,19 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     if (options.rescan) {
         cache.forget_all();
     }
+    std::set<std::pair<dev_t, ino_t>> taken; // files that were not rejected
     for (const PluginCandidate &candidate : found.candidates) {
-        if (options.retry && candidate.origin == program_origin) {
-            cache.forget_rejection(candidate.path);
+        struct stat status = {};
+        if (candidate.status) {
+            status = *candidate.status;
+        } else {
+            (void)::stat(candidate.path.c_str(), &status);
         }
-        PluginRecord record = load_file(candidate, into, cache);
+        const std::pair file(status.st_dev, status.st_ino);
+        if (candidate.again && taken.contains(file)) {
+            continue;
+        }
+        PluginRecord record = load_file(candidate, into, cache, options.retry && candidate.origin == program_origin);
         if (record.status == PluginRecord::Status::rejected) {
             log_.warning(fmt::format("Plugin '{}' rejected ({}): {}", record.path, record.code, record.reason));
             if (candidate.requested) {
@@ -131,6 +140,9 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
             }
         } else if (record.status == PluginRecord::Status::skipped) {
             log_.info(fmt::format("Plugin '{}' skipped ({}): {}", record.path, record.code, record.reason));
+        }
+        if (record.status != PluginRecord::Status::rejected) {
+            taken.insert(file);
         }
         into.add(std::move(record));
     }
@@ -157,7 +169,7 @@ void Host::take_tried(const PluginIdentity &identity, const Scan &scan, Deferred
     record.deferred = std::move(deferred);
 }
 
-PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache) {
+PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache, bool retry) {
     PluginRecord record;
     record.path = candidate.path;
     record.origin = candidate.origin;
@@ -171,7 +183,11 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         HeldFile file = candidate.status ? HeldFile{directories.of(path), path.filename().string()} // no link
                                          : directories.follow(path);
         DeferredPlugin::Place place{std::move(file.directory), std::move(file.name), {}};
+        place.remembered = remembered_path({place.directory, place.name});
         place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
+        if (retry) {
+            cache.forget_rejection(place.remembered);
+        }
         wait_until_changes_show(place.identity);
         judge_trust(candidate, place, record);
         const Scan scan = this->scan(place, into, cache, record);
@@ -194,7 +210,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
             if (scan.deaths != 0) { // who died while they opened it died of something else
                 Scan opened = scan;
                 opened.deaths = 0;
-                cache.keep(record.path, opened);
+                cache.keep(place.remembered, opened);
             }
         }
     } catch (const Rejected &rejected) {
@@ -279,7 +295,8 @@ void Host::try_plugin(Scan &scan, const DeferredPlugin::Place &place, const std:
     Trial trial;
     trial.why = "it is not installed (libexec/opdock/plugin-probe)";
     {
-        const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::trying, path, {}, {}, scan.identity});
+        const Journal::Open entry =
+            ledger().journal.write({JournalEntry::Doing::trying, place.remembered, {}, {}, scan.identity});
         if (!probe_.empty()) {
             trial = try_out(scan, *place.directory, place.name, probe_, environment_.secure);
         }
@@ -302,7 +319,7 @@ void Host::try_plugin(Scan &scan, const DeferredPlugin::Place &place, const std:
 }
 
 Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record) {
-    std::optional<Scan> kept = cache.find(record.path, place.identity);
+    std::optional<Scan> kept = cache.find(place.remembered, place.identity);
     const bool was_kept = kept.has_value();
     Scan scan = known_scan(place, std::move(kept), record.path);
     if (scan.note) {
@@ -317,7 +334,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         }
     };
     if (scan.rejection) {
-        cache.keep(record.path, scan);
+        cache.keep(place.remembered, scan);
     }
     refuse_rejected();
     if (scan.identity != place.identity) {
@@ -337,7 +354,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
     if (scan.rejection && scan.rejection->code == RejectCode::probe_stopped) { // to be tried again by the next host
         known.rejection.reset();
     }
-    cache.keep(record.path, known);
+    cache.keep(place.remembered, known);
     refuse_rejected();
     return scan;
 }
@@ -364,7 +381,7 @@ void Host::load(const std::string &path) {
     book.trust.rules = PathRules();
     book.trust.libraries = LibraryRules();
     book.trust.library_files.clear();
-    PluginRecord record = load_file(candidate, next, cache);
+    PluginRecord record = load_file(candidate, next, cache, false);
     cache.save();
     if (record.status != PluginRecord::Status::loaded) {
         throw Error(OPDOCK_LOAD_FAILED, fmt::format("{}: {}: {}", path, record.code, record.reason));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <map>
 #include <memory>
-#include <set>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -189,13 +189,18 @@ class Search {
                 candidate.status = status;
             }
             if (exists) {
-                return !files_.emplace(status.st_dev, status.st_ino).second;
+                std::map<std::string, int> &manifests = files_[{status.st_dev, status.st_ino}];
+                candidate.again = !manifests.empty();
+                const bool is_of_this_folder = std::any_of(manifests.begin(), manifests.end(),
+                                                           [&](const auto &one) { return one.second == folders_; });
+                return !manifests.emplace(candidate.manifest, folders_).second || is_of_this_folder;
             }
             const int reason = errno;
             missing(candidate.path, candidate.manifest.empty() ? candidate.origin : candidate.manifest, reason,
                     candidate.requested);
             return true;
         });
+        ++folders_;
         sort([&](const PluginCandidate &a, const PluginCandidate &b) { return by_name(a) < by_name(b); });
         std::move(found.begin(), found.end(), std::back_inserter(result_.candidates));
     }
@@ -216,7 +221,9 @@ class Search {
     }
 
     SearchResult result_;
-    std::set<std::pair<dev_t, ino_t>> files_; // found so far
+    // Found so far: by which manifests, "" for none, and in which folder.
+    std::map<std::pair<dev_t, ino_t>, std::map<std::string, int>> files_;
+    int folders_ = 0;
 };
 
 constexpr const char *remedy = "; plugins are never looked for in the working directory, write the absolute path";

@@ -49,6 +49,9 @@ struct PluginCandidate {
     Digest manifest_digest{}; // of the manifest as it was read
     // As the search saw it; nothing when `path` is a link, or was not searched for.
     std::optional<struct stat> status = std::nullopt;
+    // The file of an earlier candidate, by another manifest: it counts where that one is rejected, so that a manifest
+    // that nobody trusts takes no plugin away.
+    bool again = false;
 };
 
 // Something a person must know: a path that is not there, a wrong manifest.
@@ -66,7 +69,8 @@ struct SearchResult {
 };
 
 // Throws Error for relative and empty elements: OPDOCK_INVALID_ARGUMENT for `modules`, OPDOCK_INVALID_POLICY for the
-// environment. A file found by two paths is a candidate once, at the first.
+// environment. A file found by two paths is a candidate once, at the first, and again for each other manifest
+// elsewhere.
 SearchResult search_plugins(const SearchInput &input, const Environment &environment);
 
 } // namespace opdock::core

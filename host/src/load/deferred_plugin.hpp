@@ -43,6 +43,7 @@ class DeferredPlugin {
         std::string name;
         FileIdentity identity;        // of the file that was judged
         bool has_call_deaths = false; // processes ended in first calls of it
+        std::string remembered = {};  // remembered_path(): what the cache and the journal call it
     };
 
     // `known`: its registration as it was replayed. Its device providers become ones that open the plugin first.

@@ -18,6 +18,7 @@
 #include "inspect/elf_dynamic.hpp"
 #include "inspect/elf_notes.hpp"
 #include "load/mapped_file.hpp"
+#include "load/plugin_call.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -174,9 +175,16 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
     boost::dll::shared_library library;
     // Null, or the loader's sentence, until the loader is used again.
     const auto open = [&]() -> const char * {
-        boost::dll::fs::error_code always_the_same;
-        library.load(boost::dll::fs::path(loader_name.text), always_the_same,
+        // Boost goes on with what it calls next while the flags are as constructors left them.
+        void *const opened = ::dlopen(loader_name.text.c_str(), RTLD_NOW | RTLD_LOCAL);
+        clear_cpu_flags();
+        if (opened == nullptr) {
+            return ::dlerror(); // NOLINT(concurrency-mt-unsafe): of this thread
+        }
+        boost::dll::fs::error_code none; // it is there already
+        library.load(boost::dll::fs::path(loader_name.text), none,
                      static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
+        ::dlclose(opened);
         return library.is_loaded() ? nullptr : ::dlerror(); // NOLINT(concurrency-mt-unsafe): of this thread
     };
     if (open() != nullptr) {

@@ -1,6 +1,6 @@
 #include "policy/policy.hpp"
 
-#include <vector>
+#include <array>
 
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -8,17 +8,31 @@
 namespace opdock::core {
 namespace {
 
-// prefer before prefer_vendor: see set_item.
-const std::vector<SettingName> &all_settings() {
-    static const std::vector<SettingName> all = [] {
-        std::vector<SettingName> names;
-        for_each_setting([&](const auto &record) { names.push_back({record.name, record.variable}); });
-        names.insert(names.begin() + 1, prefer_vendor_setting);
-        names.insert(names.end(), {per_op_setting, require_setting});
-        return names;
-    }();
+// prefer before prefer_vendor: see set_item. Made as it is compiled: a forked child may find a static half made.
+constexpr auto all_settings = [] {
+    constexpr std::size_t others = 3;
+    std::array<SettingName, std::tuple_size_v<decltype(settings::all)> + others> all{};
+    std::size_t count = 0;
+    const auto add = [&](std::string_view name, Variable variable) { all[count++] = {name, variable}; };
+    for_each_setting([&](const auto &record) {
+        add(record.name, record.variable);
+        if (count == 1) {
+            add(prefer_vendor_setting.name, prefer_vendor_setting.variable);
+        }
+    });
+    add(per_op_setting.name, per_op_setting.variable);
+    add(require_setting.name, require_setting.variable);
     return all;
-}
+}();
+static_assert(all_settings[0].name == settings::prefer.name && all_settings[1].name == prefer_vendor_setting.name);
+
+constexpr auto all_names = [] {
+    std::array<std::string_view, all_settings.size()> names{};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        names[i] = all_settings[i].name;
+    }
+    return names;
+}();
 
 void set_require(PolicySection &section, const Required &required, const std::string &source) {
     section.require.reset();
@@ -34,14 +48,7 @@ void set_require(PolicySection &section, const Required &required, const std::st
 } // namespace
 
 std::span<const std::string_view> setting_names() {
-    static const std::vector<std::string_view> names = [] {
-        std::vector<std::string_view> result;
-        for (const SettingName &setting : all_settings()) {
-            result.push_back(setting.name);
-        }
-        return result;
-    }();
-    return names;
+    return all_names;
 }
 
 void set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
@@ -109,7 +116,7 @@ Policy policy_from_environment(const Environment &environment) {
             faults.attempt([&] { set(*value, environment.place(variable), environment.name(variable)); });
         }
     };
-    for (const SettingName &setting : all_settings()) {
+    for (const SettingName &setting : all_settings) {
         read(setting.variable, [&](const std::string &value, const Place &place, const std::string &source) {
             set_item(policy.everywhere, setting.name, value, place, source);
         });

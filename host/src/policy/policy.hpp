@@ -85,14 +85,14 @@ inline constexpr std::tuple all = {prefer, strict, allow_vendors, deny_vendors, 
 // Those that are no record: another spelling of prefer, and two that also have items for single ops.
 struct SettingName {
     std::string_view name;
-    Variable variable;
+    Variable variable = Variable::prefer;
 };
 inline constexpr SettingName prefer_vendor_setting{"prefer_vendor", Variable::prefer_vendor};
 inline constexpr SettingName per_op_setting{"per_op", Variable::per_op};
 inline constexpr SettingName require_setting{"require", Variable::require};
 
 template<class Work>
-void for_each_setting(Work work) {
+constexpr void for_each_setting(Work work) {
     std::apply([&](const auto &...records) { (work(records), ...); }, settings::all);
 }
 

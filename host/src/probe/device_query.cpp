@@ -80,13 +80,14 @@ std::string judge_programs(std::string program, const JudgeProgram &judge) {
 }
 
 // The folders of a list that are absolute and that nobody else may write to, so that what the command runs and loads
-// by its name is not somebody else's.
+// by its name is not somebody else's. Which folder "$LIB" and the like are part of the dynamic loader alone knows.
 std::string safe_folders(std::string_view list, std::string_view separators) {
     PathRules rules;
     std::string safe;
     for (const std::string_view element : split_path(list, separators)) {
         const std::string folder(element);
-        if (folder.starts_with('/') && !rules.judge_folder(folder, PathRules::Missing::is_judged)) {
+        if (folder.starts_with('/') && folder.find('$') == std::string::npos &&
+            !rules.judge_folder(folder, PathRules::Missing::is_judged)) {
             safe += (safe.empty() ? "" : ":") + folder;
         }
     }

@@ -15,8 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files/descriptor.hpp"
 #include "files/own_folder.hpp"
 #include "files/path_rules.hpp"
+#include "probe/child_process.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -83,19 +86,6 @@ bool has_ended(std::int64_t process, const ProcessNumbers &numbers, const Proces
            errno == ESRCH;
 }
 
-// Closes it, also where memory runs out.
-struct OpenFile {
-    int descriptor;
-    explicit OpenFile(int opened) : descriptor(opened) {}
-    OpenFile(const OpenFile &) = delete;
-    OpenFile &operator=(const OpenFile &) = delete;
-    ~OpenFile() {
-        if (descriptor >= 0) {
-            close(descriptor);
-        }
-    }
-};
-
 bool is_only_thread() {
     std::error_code error;
     std::filesystem::directory_iterator thread("/proc/self/task", error);
@@ -157,7 +147,7 @@ void Journal::Open::close() noexcept {
     }
 }
 
-Journal::Journal(std::string folder) : folder_(std::move(folder)) {}
+Journal::Journal(std::string folder, const Log *log) : folder_(std::move(folder)), log_(log) {}
 
 Journal::~Journal() {
     if (File *file = file_.load()) {
@@ -185,12 +175,17 @@ Journal::File *Journal::file() {
         return nullptr;
     }
     name_ = fmt::format("{}/{}-XXXXXX{}", folder_, getpid(), suffix);
-    descriptor_ = mkostemps(name_.data(), static_cast<int>(std::strlen(suffix)), O_CLOEXEC);
-    if (descriptor_ < 0) {
+    const Descriptor opened(mkostemps(name_.data(), static_cast<int>(std::strlen(suffix)), O_CLOEXEC));
+    if (opened.get() < 0) {
+        warn(errno);
         return nullptr;
     }
+    // The program's standard streams may be closed, and what it writes there would come into the file.
+    descriptor_ = moved_up(opened.get());
     // The room is taken now: writing to a mapping of a file on a full disk would kill the process.
-    if (lock(descriptor_) && posix_fallocate(descriptor_, 0, sizeof(File)) == 0) {
+    int code = descriptor_ < 0 || !lock(descriptor_) || ftruncate(descriptor_, 0) != 0 ? errno : 0;
+    code = code != 0 ? code : posix_fallocate(descriptor_, 0, sizeof(File));
+    if (code == 0) {
         void *memory = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
         if (memory != MAP_FAILED) {
             File *made = static_cast<File *>(memory);
@@ -200,10 +195,21 @@ Journal::File *Journal::file() {
             file_.store(made, std::memory_order_release);
             return made;
         }
+        code = errno;
     }
     unlink(name_.c_str());
     close(std::exchange(descriptor_, -1));
+    warn(code);
     return nullptr;
+}
+
+void Journal::warn(int code) const {
+    if (log_ != nullptr) {
+        log_->warning(
+            fmt::format("The journal of plugins that are opened is not kept: '{}': {}. A plugin that ends the "
+                        "process is opened again by the next one.",
+                        visible_line(name_), std::generic_category().message(code)));
+    }
 }
 
 Journal::Open Journal::write(const JournalEntry &entry) {
@@ -257,16 +263,16 @@ std::vector<Death> Journal::collect(const std::string &folder) {
     const auto file = std::make_unique<File>();
     const ProcessNumbers here = numbers_here();
     for (const std::string &name : names) {
-        const OpenFile opened{open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-        if (opened.descriptor < 0) {
+        const Descriptor opened(open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+        if (opened.get() < 0) {
             continue;
         }
-        if (!is_own_file(opened.descriptor)) {
+        if (!is_own_file(opened.get())) {
             continue;
         }
-        const bool is_locked = !lock(opened.descriptor);
+        const bool is_locked = !lock(opened.get());
         *file = {};
-        const ssize_t got = read_begin(opened.descriptor, file.get(), sizeof *file);
+        const ssize_t got = read_begin(opened.get(), file.get(), sizeof *file);
         const bool is_whole = got == static_cast<ssize_t>(sizeof *file);
         // Who holds the lock lives, or shares the descriptors of the process that took it (CLONE_FILES).
         if (is_locked && !(is_whole && file->magic == magic && has_ended(file->process, file->numbers, here))) {

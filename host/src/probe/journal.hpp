@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "files/file_identity.hpp"
+#include "text/log.hpp"
 
 namespace opdock::core {
 
@@ -72,8 +73,9 @@ class Journal {
         int process_ = 0;
     };
 
-    // An empty folder: nothing is written. The file is made with the first entry; where it cannot be, there is none.
-    explicit Journal(std::string folder);
+    // An empty folder: nothing is written. The file is made with the first entry; where it cannot be, there is none,
+    // and `log`, which must live as long, is told. Null: nobody is.
+    explicit Journal(std::string folder, const Log *log = nullptr);
     // Leaves everything as it is while an entry is open: exit() that a plugin calls gets here too.
     ~Journal();
     Journal(const Journal &) = delete;
@@ -91,8 +93,10 @@ class Journal {
   private:
     struct File;
     File *file();
+    void warn(int code) const;
 
     const std::string folder_;
+    const Log *const log_;
     std::mutex mutex_; // of making the file
     std::atomic<File *> file_{nullptr};
     bool tried_ = false;

@@ -48,7 +48,9 @@ std::span<const std::byte> blob_of(const SQLite::Column &column) {
 }
 
 std::string not_used(const std::string &why) {
-    return fmt::format("is not used: {}. Plugins are tried again each time", why);
+    return fmt::format("is not used: {}. Plugins are tried again each time, and one that ends the process is opened "
+                       "again by the next one",
+                       why);
 }
 
 } // namespace

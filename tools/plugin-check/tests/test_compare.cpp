@@ -61,7 +61,7 @@ TEST_CASE("NaN and infinity where the reference has none are wrong, and the othe
 TEST_CASE("NaN may stand for an infinity where the order of terms decides it, and a number may not") {
     const auto problem = [](const std::vector<double> &found) {
         return compare(output(OPDOCK_F32, found), {1, infinity}, 1e-5, [] { return std::vector<double>(2); },
-                       {{}, false, true, {}})
+                       {.nan_for_infinite = true})
             .problem;
     };
     CHECK(problem({1, infinity}).empty());
@@ -73,7 +73,7 @@ TEST_CASE("NaN may stand for an infinity where the order of terms decides it, an
 TEST_CASE("where a result depends on what is NaN no number is right") {
     const auto problem = [](const std::vector<double> &found, bool depends = true) {
         return compare(output(OPDOCK_F32, found), {1, not_a_number}, 1e-5, [] { return std::vector<double>(2); },
-                       {{}, false, false, {false, depends}})
+                       {.keeps_nan = {false, depends}})
             .problem;
     };
     CHECK(problem({1, not_a_number}).empty());
@@ -87,6 +87,16 @@ TEST_CASE("where a result is past the range of its dtype, infinity is right, and
     CHECK(agreement(OPDOCK_F16, {1, 65504}, {1, 65530}).problem.empty());
     CHECK_FALSE(agreement(OPDOCK_F16, {1, 100}, {1, 1e6}).problem.empty());
     CHECK_FALSE(agreement(OPDOCK_F16, {1, -infinity}, {1, 1e6}).problem.empty());
+}
+
+TEST_CASE("where inputs are infinite, the largest number is no infinity") {
+    const auto problem = [](const std::vector<double> &found) {
+        return compare(output(OPDOCK_F32, found), {1, infinity}, 1e-5, [] { return std::vector<double>(2); },
+                       {.infinite_inputs = true})
+            .problem;
+    };
+    CHECK(problem({1, infinity}).empty());
+    CHECK(problem({1, std::numeric_limits<float>::max()}) == "[1] is 3.402823e+38, expected inf");
 }
 
 TEST_CASE("what cancellation costs the reference too is no fault") {
