@@ -111,13 +111,11 @@ void expect_known(const char *what, const std::string &asked, const std::set<std
     }
 }
 
-} // namespace
+using Names = std::set<std::string>;
 
-json filtered(json document, const Filter &filter) {
-    if (filter.plugin.empty() && filter.vendor.empty() && filter.device.empty()) {
-        return document;
-    }
-    std::set<std::string> plugins, vendors, devices;
+// Throws cli::Failure for a name that nothing has.
+void expect_known(const json &document, const Filter &filter) {
+    Names plugins, vendors, devices;
     for (const json &plugin : document.at("plugins")) {
         plugins.insert(words(plugin.at("id")));
         vendors.insert(words(plugin.at("vendor")));
@@ -128,53 +126,45 @@ json filtered(json document, const Filter &filter) {
             devices.insert(words(impl.at("device")));
         }
     }
-    for (std::set<std::string> *names : {&plugins, &vendors}) {
+    for (Names *names : {&plugins, &vendors}) {
         names->erase("-"); // has none
     }
     expect_known("has the id", filter.plugin, plugins);
     expect_known("is of vendor", filter.vendor, vendors);
     expect_known("is for the device type", filter.device, devices);
-    std::set<std::string> of_vendor; // plugins, by their notes
-    for (const json &plugin : document.at("plugins")) {
-        if (is_or_empty(filter.vendor, plugin.at("vendor"))) {
-            of_vendor.insert(words(plugin.at("id")));
-        }
-    }
-    std::set<std::string> brought; // by plugins that remain
-    for (json &op : document.at("ops")) {
-        std::set<std::string> ids, types; // of what remains, and of its devices
-        keep_if(op.at("implementations"), [&](const json &impl) {
-            const bool is_vendors =
-                is_or_empty(filter.vendor, impl.at("vendor")) || of_vendor.contains(words(impl.at("plugin")));
-            return is_vendors && is_or_empty(filter.plugin, impl.at("plugin")) &&
-                   is_or_empty(filter.device, impl.at("device"));
-        });
-        for (const json &impl : op.at("implementations")) {
-            ids.insert(impl.at("impl_id").get<std::string>());
-            types.insert(words(impl.at("device")));
-            brought.insert(words(impl.at("plugin")));
-        }
-        keep_if(op.at("chains"), [&](const json &chain) {
-            const std::string device = words(chain.at("device"));
-            return is_or_empty(filter.device, chain.at("device")) && types.contains(device.substr(0, device.find(':')));
-        });
-        // Those that it is in; where the policy leaves it out of all, what serves in its place.
-        json chains = op.at("chains");
-        keep_if(chains, [&](const json &chain) {
-            return std::any_of(chain.at("chain").begin(), chain.at("chain").end(),
-                               [&](const json &id) { return ids.contains(id.get<std::string>()); });
-        });
-        if (!chains.empty()) {
-            op["chains"] = std::move(chains);
-        }
-    }
-    keep_if(document.at("ops"), [](const json &op) { return !op.at("implementations").empty(); });
-    keep_if(document.at("plugins"), [&](const json &plugin) {
-        return is_or_empty(filter.plugin, plugin.at("id")) &&
-               (is_or_empty(filter.vendor, plugin.at("vendor")) || brought.contains(words(plugin.at("id")))) &&
-               (filter.device.empty() || plugin.at("status") != "loaded" || brought.contains(words(plugin.at("id"))));
+}
+
+// Leaves the implementations of an op that the filter asks for, and their chains. `of_vendor`: the vendor's plugins.
+void filter_op(json &op, const Filter &filter, const Names &of_vendor) {
+    Names ids, types; // of what remains, and of its devices
+    keep_if(op.at("implementations"), [&](const json &impl) {
+        const bool is_vendors =
+            is_or_empty(filter.vendor, impl.at("vendor")) || of_vendor.contains(words(impl.at("plugin")));
+        return is_vendors && is_or_empty(filter.plugin, impl.at("plugin")) &&
+               is_or_empty(filter.device, impl.at("device"));
     });
-    std::set<std::string> shown; // vendors of what remains
+    for (const json &impl : op.at("implementations")) {
+        ids.insert(impl.at("impl_id").get<std::string>());
+        types.insert(words(impl.at("device")));
+    }
+    keep_if(op.at("chains"), [&](const json &chain) {
+        const std::string device = words(chain.at("device"));
+        return is_or_empty(filter.device, chain.at("device")) && types.contains(device.substr(0, device.find(':')));
+    });
+    // Those that it is in; where the policy leaves it out of all, what serves in its place.
+    json chains = op.at("chains");
+    keep_if(chains, [&](const json &chain) {
+        return std::any_of(chain.at("chain").begin(), chain.at("chain").end(),
+                           [&](const json &id) { return ids.contains(id.get<std::string>()); });
+    });
+    if (!chains.empty()) {
+        op["chains"] = std::move(chains);
+    }
+}
+
+// Leaves the vendors that plugins and implementations which remain are of.
+void filter_vendors(json &document, const Filter &filter) {
+    Names shown;
     for (const json &plugin : document.at("plugins")) {
         shown.insert(words(plugin.at("vendor")));
     }
@@ -188,6 +178,35 @@ json filtered(json document, const Filter &filter) {
                std::any_of(shown.begin(), shown.end(),
                            [&](const std::string &name) { return cli::same_name(name, words(vendor.at("name"))); });
     });
+}
+
+} // namespace
+
+json filtered(json document, const Filter &filter) {
+    if (filter.plugin.empty() && filter.vendor.empty() && filter.device.empty()) {
+        return document;
+    }
+    expect_known(document, filter);
+    Names of_vendor; // plugins, by their notes
+    for (const json &plugin : document.at("plugins")) {
+        if (is_or_empty(filter.vendor, plugin.at("vendor"))) {
+            of_vendor.insert(words(plugin.at("id")));
+        }
+    }
+    Names brought; // by plugins that remain
+    for (json &op : document.at("ops")) {
+        filter_op(op, filter, of_vendor);
+        for (const json &impl : op.at("implementations")) {
+            brought.insert(words(impl.at("plugin")));
+        }
+    }
+    keep_if(document.at("ops"), [](const json &op) { return !op.at("implementations").empty(); });
+    keep_if(document.at("plugins"), [&](const json &plugin) {
+        return is_or_empty(filter.plugin, plugin.at("id")) &&
+               (is_or_empty(filter.vendor, plugin.at("vendor")) || brought.contains(words(plugin.at("id")))) &&
+               (filter.device.empty() || plugin.at("status") != "loaded" || brought.contains(words(plugin.at("id"))));
+    });
+    filter_vendors(document, filter);
     return document;
 }
 

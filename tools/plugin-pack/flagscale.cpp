@@ -91,10 +91,8 @@ FolderFiles files_in(const fs::path &folder) {
     return files;
 }
 
-// The reason why not, or "".
-std::string read_backend(FlagscaleBackend &backend, bool has_key) {
-    const fs::path folder = backend.folder;
-    const FolderFiles files = files_in(folder);
+// Why a folder with these files is none of a backend; "" when it may be. So of what follows.
+std::string judge_files(const FlagscaleBackend &backend, const FolderFiles &files, bool has_key) {
     if (files.has_line_feed) {
         return "a file in it has a line feed in its path; rename it";
     }
@@ -112,19 +110,11 @@ std::string read_backend(FlagscaleBackend &backend, bool has_key) {
         return "there are several descriptions: " + files.descriptions[0].filename().string() + ", " +
                files.descriptions[1].filename().string();
     }
-    const fs::path &description = files.descriptions.front();
-    YamlNode root;
-    const std::string text = cli::read_text(description.string());
-    if (is_lfs_pointer(text)) {
-        return description.filename().string() + ": " + lfs_remedy;
-    }
-    try {
-        root = core::parse_bounded_yaml(text, description.string(), OPDOCK_LOAD_FAILED);
-    } catch (const core::Error &error) {
-        return error.what();
-    }
-    // Either one patch with the description's name, or one for each file.
-    backend.patches = files.patches;
+    return "";
+}
+
+// Either one patch with the description's name, or one for each file.
+std::string judge_patches(const FlagscaleBackend &backend, const fs::path &description) {
     const std::string stem = fs::path(description).replace_extension(".patch").string();
     const auto whole = std::find_if(backend.patches.begin(), backend.patches.end(), [&](const std::string &patch) {
         return patch == stem || patch == stem + flagscale_encrypted;
@@ -132,11 +122,12 @@ std::string read_backend(FlagscaleBackend &backend, bool has_key) {
     if (backend.patches.size() > 1 && whole != backend.patches.end()) {
         const std::string &other = backend.patches[whole == backend.patches.begin() ? 1 : 0];
         return "it has both " + fs::path(*whole).filename().string() + " and patches of single files, such as " +
-               fs::relative(other, folder).string() + ", and nothing says which count; take one kind away";
+               fs::relative(other, backend.folder).string() + ", and nothing says which count; take one kind away";
     }
-    if (backend.patches.empty()) {
-        return "there is no patch";
-    }
+    return backend.patches.empty() ? "there is no patch" : "";
+}
+
+std::string read_tasks(FlagscaleBackend &backend, const YamlNode &root, const fs::path &description) {
     backend.tasks = texts_of(root, "task");
     if (const auto other = std::find_if_not(backend.tasks.begin(), backend.tasks.end(), is_task);
         backend.tasks.empty() || other != backend.tasks.end()) {
@@ -146,11 +137,11 @@ std::string read_backend(FlagscaleBackend &backend, bool has_key) {
     }
     std::sort(backend.tasks.begin(), backend.tasks.end());
     backend.tasks.erase(std::unique(backend.tasks.begin(), backend.tasks.end()), backend.tasks.end());
-    backend.models = texts_of(root, "models");
-    backend.contact = text_of(root, "contact");
-    if (const YamlNode *versions = find(root, "backends_version")) {
-        backend.version = text_of(*versions, backend.name);
-    }
+    return "";
+}
+
+// Its layouts have the commit in several places.
+void read_commit(FlagscaleBackend &backend, const YamlNode &root, const fs::path &description) {
     if (const YamlNode *commits = find(root, "backends_commit")) {
         backend.commit = text_of(*commits, backend.name);
     }
@@ -160,6 +151,37 @@ std::string read_backend(FlagscaleBackend &backend, bool has_key) {
     if (backend.commit.empty() && backend.name == main_backend && is_hash(description.stem().string())) {
         backend.commit = description.stem().string();
     }
+}
+
+std::string read_backend(FlagscaleBackend &backend, bool has_key) {
+    FolderFiles files = files_in(backend.folder);
+    if (std::string why = judge_files(backend, files, has_key); !why.empty()) {
+        return why;
+    }
+    const fs::path &description = files.descriptions.front();
+    const std::string text = cli::read_text(description.string());
+    if (is_lfs_pointer(text)) {
+        return description.filename().string() + ": " + lfs_remedy;
+    }
+    YamlNode root;
+    try {
+        root = core::parse_bounded_yaml(text, description.string(), OPDOCK_LOAD_FAILED);
+    } catch (const core::Error &error) {
+        return error.what();
+    }
+    backend.patches = std::move(files.patches);
+    if (std::string why = judge_patches(backend, description); !why.empty()) {
+        return why;
+    }
+    if (std::string why = read_tasks(backend, root, description); !why.empty()) {
+        return why;
+    }
+    backend.models = texts_of(root, "models");
+    backend.contact = text_of(root, "contact");
+    if (const YamlNode *versions = find(root, "backends_version")) {
+        backend.version = text_of(*versions, backend.name);
+    }
+    read_commit(backend, root, description);
     return "";
 }
 

@@ -126,23 +126,12 @@ void add_new(std::vector<std::string> &to, const std::vector<std::string> &from)
     }
 }
 
-} // namespace
+using Packages = std::map<std::string, Package>; // by the name of their file
 
-int import_flagscale(const Request &request) {
-    std::error_code error; // writing the first package says it
-    if (fs::exists(request.out, error) && !fs::is_directory(request.out, error)) {
-        throw cli::Failure(request.out + ": it is no folder, into which packages are to be written");
-    }
-    Repositories repositories(request);
-    FlagscaleTree tree = read_flagscale(request.subject, !request.decrypt_key.empty());
-    for (const FlagscaleBackend &one : tree.backends) {
-        for (const std::string &task : one.tasks) {
-            cli::check_output(request.out + "/" + package_name(one.device_type, task), request.force);
-        }
-    }
-    const Signing signing(request);
-    std::map<std::string, Package> packages; // by the name of their file
-    cli::StatusLine status;
+// One for each device and task. What cannot be converted is added to what is unresolved, and said in the packages that
+// do without it.
+Packages convert(FlagscaleTree &tree, Repositories &repositories, cli::StatusLine &status) {
+    Packages packages;
     for (size_t i = 0; i < tree.backends.size(); ++i) {
         const FlagscaleBackend &one = tree.backends[i];
         status.show(std::to_string(i + 1) + " of " + std::to_string(tree.backends.size()) + "  " + one.device_type +
@@ -171,7 +160,11 @@ int import_flagscale(const Request &request) {
             }
         }
     }
-    status.show("packing " + std::to_string(packages.size()) + " packages");
+    return packages;
+}
+
+std::vector<Made> write_all(const Packages &packages, const Request &request, const Signing &signing) {
+    std::error_code error; // writing the first package says it
     fs::create_directories(request.out, error);
     std::vector<Made> made;
     for (const auto &[name, package] : packages) {
@@ -182,28 +175,58 @@ int import_flagscale(const Request &request) {
             made.back().changes += backend.changes.list.size();
         }
     }
+    return made;
+}
+
+json document_of(const std::vector<Made> &made, const std::vector<Unresolved> &unresolved) {
+    json document = {{"schema", "opdock.plugin-pack.import-flagscale/1"},
+                     {"packages", json::array()},
+                     {"unresolved", json::array()}};
+    for (const Made &one : made) {
+        document["packages"].push_back({{"package", one.path}, {"backends", one.backends}, {"changes", one.changes}});
+    }
+    for (const Unresolved &one : unresolved) {
+        document["unresolved"].push_back({{"folder", one.folder}, {"reason", one.reason}});
+    }
+    return document;
+}
+
+std::string report_of(const std::vector<Made> &made, const std::vector<Unresolved> &unresolved) {
+    std::string text;
+    for (const Made &one : made) {
+        text += one.path + ": " + std::to_string(one.changes) + (one.changes == 1 ? " change" : " changes") + " to " +
+                std::to_string(one.backends) + (one.backends == 1 ? " backend\n" : " backends\n");
+    }
+    for (const Unresolved &one : unresolved) {
+        text += "not taken over: " + core::visible_line(one.folder) + ": " + one.reason + "\n";
+    }
+    return text;
+}
+
+} // namespace
+
+int import_flagscale(const Request &request) {
+    std::error_code error; // writing the first package says it
+    if (fs::exists(request.out, error) && !fs::is_directory(request.out, error)) {
+        throw cli::Failure(request.out + ": it is no folder, into which packages are to be written");
+    }
+    Repositories repositories(request);
+    FlagscaleTree tree = read_flagscale(request.subject, !request.decrypt_key.empty());
+    for (const FlagscaleBackend &one : tree.backends) {
+        for (const std::string &task : one.tasks) {
+            cli::check_output(request.out + "/" + package_name(one.device_type, task), request.force);
+        }
+    }
+    const Signing signing(request);
+    cli::StatusLine status;
+    const Packages packages = convert(tree, repositories, status);
+    status.show("packing " + std::to_string(packages.size()) + " packages");
+    const std::vector<Made> made = write_all(packages, request, signing);
     status.clear();
     if (request.json) {
-        json document = {{"schema", "opdock.plugin-pack.import-flagscale/1"},
-                         {"packages", json::array()},
-                         {"unresolved", json::array()}};
-        for (const Made &one : made) {
-            document["packages"].push_back(
-                {{"package", one.path}, {"backends", one.backends}, {"changes", one.changes}});
-        }
-        for (const Unresolved &one : tree.unresolved) {
-            document["unresolved"].push_back({{"folder", one.folder}, {"reason", one.reason}});
-        }
-        cli::print_document(document);
+        cli::print_document(document_of(made, tree.unresolved));
     } else {
-        for (const Made &one : made) {
-            std::cout << cli::printable(one.path) << ": " << one.changes << (one.changes == 1 ? " change" : " changes")
-                      << " to " << one.backends << (one.backends == 1 ? " backend\n" : " backends\n");
-        }
-        for (const Unresolved &one : tree.unresolved) {
-            std::cout << cli::printable("not taken over: " + core::visible_line(one.folder) + ": " + one.reason)
-                      << '\n';
-        }
+        std::cout << cli::printable(report_of(made, tree.unresolved));
     }
     return tree.unresolved.empty() ? cli::exit_fine : cli::exit_absent;
 }

@@ -226,6 +226,30 @@ void warn_of_unsafe_place(const std::string &folder, const fs::path &staging) {
     }
 }
 
+std::string report_of(const Package &package, const std::string &folder, const std::optional<Installed> &there,
+                      const Removed &removed, bool is_dry_run) {
+    std::string text = folder + ": serial " + std::to_string(package.serial);
+    if (there && there->serial != package.serial) {
+        text += " in the place of " + std::to_string(there->serial);
+    }
+    text += is_dry_run ? ", had it been installed\n" : "\n";
+    for (const std::string &plugin : plugins_of(package)) {
+        text += "  plugin " + plugin + "\n";
+    }
+    for (const std::string &plugin : removed.plugins) {
+        text += "  no longer: plugin " + core::visible_line(plugin) + "\n";
+    }
+    for (const std::string &tune_file : removed.tune_files) {
+        text += "  no longer: tune file " + core::visible_line(tune_file) + "\n";
+    }
+    for (const Attachment &one : package.attachments) {
+        if (one.kind == "policy") {
+            text += "  policy " + one.name + ", in force with PLUGIN_CONFIG=" + folder + "/" + one.name + "\n";
+        }
+    }
+    return text;
+}
+
 } // namespace
 
 int install(const Request &request) {
@@ -259,7 +283,6 @@ int install(const Request &request) {
         keep_others(*there, file, staging);
     }
     write_attachments(read, trust, decrypting, staging, !request.dry_run);
-    const std::vector<std::string> list = plugins_of(package);
     const Removed removed = removed_files(there, staging);
     warn_of_unsafe_place(folder, staging);
     if (!request.dry_run) {
@@ -271,31 +294,12 @@ int install(const Request &request) {
                              {"folder", request.dry_run ? json() : json(folder)},
                              {"serial", package.serial},
                              {"replaced", there ? json(there->serial) : json()},
-                             {"plugins", list},
+                             {"plugins", plugins_of(package)},
                              {"removed_plugins", removed.plugins},
                              {"removed_tune_files", removed.tune_files}});
-        return cli::exit_fine;
+    } else {
+        std::cout << cli::printable(report_of(package, folder, there, removed, request.dry_run));
     }
-    std::string out = folder + ": serial " + std::to_string(package.serial);
-    if (there && there->serial != package.serial) {
-        out += " in the place of " + std::to_string(there->serial);
-    }
-    out += request.dry_run ? ", had it been installed\n" : "\n";
-    for (const std::string &plugin : list) {
-        out += "  plugin " + plugin + "\n";
-    }
-    for (const std::string &plugin : removed.plugins) {
-        out += "  no longer: plugin " + core::visible_line(plugin) + "\n";
-    }
-    for (const std::string &tune_file : removed.tune_files) {
-        out += "  no longer: tune file " + core::visible_line(tune_file) + "\n";
-    }
-    for (const Attachment &one : package.attachments) {
-        if (one.kind == "policy") {
-            out += "  policy " + one.name + ", in force with PLUGIN_CONFIG=" + folder + "/" + one.name + "\n";
-        }
-    }
-    std::cout << cli::printable(out);
     return cli::exit_fine;
 }
 
