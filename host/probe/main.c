@@ -233,8 +233,6 @@ static void *try_file(void *name) {
     fork_once();
     run_shutdowns(); /* a host does, and plugins end their threads there */
     see_what_is_left(threads);
-    send_empty(OPDOCK_RECORD_END);
-    flush_channel();
     return NULL;
 }
 
@@ -293,5 +291,7 @@ int main(int argc, char **argv) {
     } else {
         (void)try_file(argv[1]);
     }
+    send_empty(OPDOCK_RECORD_END); /* so far it did not end, with 0 neither */
+    flush_channel();
     exit(0); /* as the host's process will: with the plugin's destructors */
 }

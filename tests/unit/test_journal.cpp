@@ -329,7 +329,6 @@ TEST_CASE("a journal for which there is no room is one warning that says what fo
     std::string said;
     const Log log([](void *self, int32_t, const char *line) { *static_cast<std::string *>(self) += line; }, &said);
     Journal journal(directory.path().string(), &log);
-    const auto before = std::signal(SIGXFSZ, SIG_IGN);
     rlimit limits{};
     getrlimit(RLIMIT_FSIZE, &limits);
     const rlimit little = {1024, limits.rlim_max}; // as a full disk leaves
@@ -337,11 +336,22 @@ TEST_CASE("a journal for which there is no room is one warning that says what fo
     { const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""}); }
     { const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libother.so", "", ""}); }
     setrlimit(RLIMIT_FSIZE, &limits);
-    std::signal(SIGXFSZ, before);
     CHECK(contains(said, "The journal of plugins that are opened is not kept: '" + directory.path().string()));
     CHECK(contains(said, "File too large. A plugin that ends the process is opened again by the next one."));
     CHECK(said.find("The journal") == said.rfind("The journal"));
     CHECK(files_in(directory.path()) == 0);
+}
+
+TEST_CASE("a program that may make no large files has hosts, and is told that nothing is remembered") {
+    const TemporaryDirectory directory;
+    in_child(0, [&] {
+        const rlimit little = {4096, 4096};
+        setrlimit(RLIMIT_FSIZE, &little);
+        auto host = host_in(directory, "libgood.so");
+        if (call_next(host) == OPDOCK_OK || host.logged("is not used: ") != 1) { // it has other ops
+            abort();
+        }
+    });
 }
 
 TEST_CASE("without a folder nothing is written, and names that are too long are cut") {

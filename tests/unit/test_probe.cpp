@@ -1035,6 +1035,15 @@ TEST_CASE("a plugin that crashes or hangs when the process ends is rejected") {
     CHECK_MESSAGE(contains(hang.message, "after it had registered"), hang.message);
 }
 
+TEST_CASE("a plugin that ends the process well as its thread ends, or a moment later, has not come to its end") {
+    for (const char *file : {"libexits_when_thread_ends.so", "libexits_after_its_thread.so"}) {
+        CAPTURE(file);
+        const Rejection end = rejection_of(try_plugin(file));
+        CHECK(end.code == RejectCode::probe_died);
+        CHECK_MESSAGE(contains(end.message, "with exit code 0, after it had registered"), end.message);
+    }
+}
+
 TEST_CASE(
     "a plugin that crashes when the thread that opened it ends, or in a child that the program forks, is rejected") {
     for (const char *file : {"libcrashes_when_thread_ends.so", "libcrashes_at_fork.so"}) {

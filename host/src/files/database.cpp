@@ -329,6 +329,7 @@ bool set_aside_damaged(const std::string &path, const Notice &notice) {
 
 OpenDatabase open_database(const std::string &named, const DatabaseFormat &format, const Notice &notice) {
     std::unique_lock turn = take_turn();
+    auto no_signal = std::make_unique<FileSizeSignal>();
     // The file alone would not do: SQLite also believes the journals that lie beside it.
     const std::string fault = make_own_folder(std::filesystem::path(named).parent_path().string());
     if (!fault.empty()) {
@@ -349,7 +350,7 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
         try {
             if (auto database = try_open(path, format)) {
                 database->exec("PRAGMA synchronous = NORMAL");
-                return {std::move(turn), std::move(database)};
+                return {std::move(turn), std::move(no_signal), std::move(database)};
             }
             if (attempt == 0) {
                 set_aside(path, notice); // another's, or another version's

@@ -10,6 +10,8 @@
 
 #include <SQLiteCpp/Database.h>
 
+#include "files/file_size_signal.hpp"
+
 namespace opdock::core {
 
 // What becomes of a file that was never a database of this application.
@@ -52,17 +54,20 @@ class Transaction {
 };
 
 // A database that is open. There is one at a time in a process, and none while it forks: SQLite's locks and what it
-// notes of open files would come into the child as some thread of the parent left them. So keep it for moments.
+// notes of open files would come into the child as some thread of the parent left them. So keep it for moments, and on
+// one thread.
 class OpenDatabase {
   public:
-    OpenDatabase(std::unique_lock<std::mutex> turn, std::unique_ptr<SQLite::Database> database)
-        : turn_(std::move(turn)), database_(std::move(database)) {}
+    OpenDatabase(std::unique_lock<std::mutex> turn, std::unique_ptr<FileSizeSignal> no_signal,
+                 std::unique_ptr<SQLite::Database> database)
+        : turn_(std::move(turn)), no_signal_(std::move(no_signal)), database_(std::move(database)) {}
 
     SQLite::Database &operator*() const { return *database_; }
     SQLite::Database *operator->() const { return database_.get(); }
 
   private:
-    std::unique_lock<std::mutex> turn_; // ends after the database is closed
+    std::unique_lock<std::mutex> turn_; // ends after the database is closed, as does the next
+    std::unique_ptr<FileSizeSignal> no_signal_;
     std::unique_ptr<SQLite::Database> database_;
 };
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "files/descriptor.hpp"
+#include "files/file_size_signal.hpp"
 #include "files/own_folder.hpp"
 #include "files/path_rules.hpp"
 #include "probe/child_process.hpp"
@@ -175,6 +176,7 @@ Journal::File *Journal::file() {
         return nullptr;
     }
     name_ = fmt::format("{}/{}-XXXXXX{}", folder_, getpid(), suffix);
+    const FileSizeSignal no_signal;
     const Descriptor opened(mkostemps(name_.data(), static_cast<int>(std::strlen(suffix)), O_CLOEXEC));
     if (opened.get() < 0) {
         warn(errno);
