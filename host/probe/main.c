@@ -215,8 +215,10 @@ static int ask_for_device(uint64_t most_memory, char **command) {
     (void)fcntl(OPDOCK_PROBE_CHANNEL, F_SETFD, FD_CLOEXEC);
     (void)fcntl(OPDOCK_PROBE_DIRECTORY, F_SETFD, FD_CLOEXEC);
     confine_process(most_memory, 1, continue_in_kept_process(most_memory));
-    (void)execvp(command[0], command);
-    return errno == ENOENT ? OPDOCK_PROBE_NOT_FOUND : OPDOCK_PROBE_CANNOT_RUN;
+    (void)execv(command[0], command); /* and no shell, where it is no program */
+    return errno == ENOENT    ? OPDOCK_PROBE_NOT_FOUND
+           : errno == ENOEXEC ? OPDOCK_PROBE_NO_PROGRAM
+                              : OPDOCK_PROBE_CANNOT_RUN;
 }
 
 /* All that is done with one file; it ends the process where the plugin cannot be opened. */

@@ -69,6 +69,11 @@ TEST_CASE("a command that cannot be run, and one that does not end, say so") {
                    "stopped after 0.001 s"));
     CHECK(contains(run_device_query("true", probe, true), "absolute paths"));
     CHECK(run_device_query("/bin/true", probe, true) == "");
+    const TemporaryDirectory folder; // of what is no program, no shell makes one
+    const std::string text = folder.write("acme-smi", "exit 0\n").string();
+    REQUIRE(chmod(text.c_str(), 0700) == 0);
+    CHECK(contains(run_device_query(text, probe, false),
+                   "it is neither a program of this machine nor a script that begins with #!"));
 }
 
 namespace {

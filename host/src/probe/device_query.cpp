@@ -181,10 +181,15 @@ std::string run_device_query(const std::string &command, const std::string &prob
         if (!end.known) {
             return could_not("how it ended is not known: this program took the end of it, or ignores SIGCHLD");
         }
-        if (WIFEXITED(end.status) &&
-            (WEXITSTATUS(end.status) == OPDOCK_PROBE_NOT_FOUND || WEXITSTATUS(end.status) == OPDOCK_PROBE_CANNOT_RUN)) {
-            return could_not(
-                std::generic_category().message(WEXITSTATUS(end.status) == OPDOCK_PROBE_NOT_FOUND ? ENOENT : EACCES));
+        switch (WIFEXITED(end.status) ? WEXITSTATUS(end.status) : 0) {
+        case OPDOCK_PROBE_NOT_FOUND:
+            return could_not(std::generic_category().message(ENOENT));
+        case OPDOCK_PROBE_CANNOT_RUN:
+            return could_not(std::generic_category().message(EACCES));
+        case OPDOCK_PROBE_NO_PROGRAM:
+            return could_not("it is neither a program of this machine nor a script that begins with #!");
+        default:
+            break;
         }
         return end.status == 0
                    ? ""

@@ -55,6 +55,7 @@ enum {
 /* Has the probe ask the command of a vendor for its device instead. It ends as that ends; by these where there is none,
  * as shells and env(1) say it. */
 #define OPDOCK_PROBE_QUERY "--query-device"
+#define OPDOCK_PROBE_NO_PROGRAM 125
 #define OPDOCK_PROBE_CANNOT_RUN 126
 #define OPDOCK_PROBE_NOT_FOUND 127
 
