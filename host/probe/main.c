@@ -41,7 +41,7 @@ const char *__asan_default_options(void) {
 }
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) {
-    return SIGNALS_AS_THEY_ARE ":report_thread_leaks=0";
+    return SIGNALS_AS_THEY_ARE ":report_thread_leaks=0:atexit_sleep_ms=0";
 }
 #endif
 

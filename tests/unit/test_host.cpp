@@ -276,7 +276,7 @@ TEST_CASE("what a plugin logs is copied") {
     CHECK(host.logged("other words") == 0);
 }
 
-TEST_CASE("device_fini and shutdown functions that call or prepare ops get an error") {
+TEST_CASE("device_fini and shutdown functions that call, prepare or tune ops get an error") {
     static const Op *op;
     static Rows *rows;
     static std::vector<std::string> heard;
@@ -284,11 +284,15 @@ TEST_CASE("device_fini and shutdown functions that call or prepare ops get an er
     const auto ask = [] {
         CHECK(op->try_call({rows->x}, {rows->y}) == OPDOCK_INVALID_ARGUMENT);
         heard.emplace_back(opdock_last_error());
-        try {
-            (void)op->prepare({&rows->x}, {&rows->y});
-        } catch (const std::exception &error) {
-            heard.emplace_back(error.what());
-        }
+        const auto hear = [](auto work) {
+            try {
+                (void)work();
+            } catch (const std::exception &error) {
+                heard.emplace_back(error.what());
+            }
+        };
+        hear([] { return op->prepare({&rows->x}, {&rows->y}); });
+        hear([] { return op->tune({&rows->x}, {&rows->y}); });
     };
     static constexpr void (*asks)() = ask;
     MadeHost host;
@@ -308,7 +312,7 @@ TEST_CASE("device_fini and shutdown functions that call or prepare ops get an er
     rows = &own;
     own.call(add);
     host.close();
-    CHECK(heard == std::vector<std::string>(4, "a plugin must not call ops while its host is being closed"));
+    CHECK(heard == std::vector<std::string>(6, "a plugin must not call ops while its host is being closed"));
 }
 
 TEST_CASE("shutdown functions run when the host closes, newest first") {

@@ -203,16 +203,19 @@ void CallHost::note_cpu_fallback(const std::string &op, DLDevice device, const s
 
 const char *CallHost::expect_implementation(const char *op, const char *impl_id) const {
     op = op != nullptr ? this->op(op).name.c_str() : nullptr; // throws
-    std::set<std::string_view> ids;
-    for (const auto &[name, declared] : catalog().ops) {
-        for (const auto &implementation : declared->implementations) {
-            if (op == nullptr || name == op) {
-                ids.insert(implementation->impl_id);
-            }
-        }
-    }
-    if (impl_id != nullptr &&
-        std::none_of(ids.begin(), ids.end(), [&](std::string_view known) { return same_name(known, impl_id); })) {
+    const auto any_of = [&](auto is_it) {
+        return std::any_of(catalog().ops.begin(), catalog().ops.end(), [&](const auto &entry) {
+            const auto &all = entry.second->implementations;
+            return (op == nullptr || entry.first == op) &&
+                   std::any_of(all.begin(), all.end(), [&](const auto &one) { return is_it(one->impl_id); });
+        });
+    };
+    if (impl_id != nullptr && !any_of([&](const std::string &known) { return same_name(known, impl_id); })) {
+        std::set<std::string_view> ids;
+        any_of([&](const std::string &known) {
+            ids.insert(known);
+            return false;
+        });
         throw Error(OPDOCK_INVALID_ARGUMENT,
                     fmt::format("{} implementation {}{}",
                                 op != nullptr ? "op " + quote(op) + " has no" : "no op has an", quote(impl_id),

@@ -176,6 +176,7 @@ void Host::check_tune_database() const {
 
 json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id, const TuneOptions &options,
                      bool again, bool dry_run) {
+    refuse_op_calls();
     if (!dry_run) {
         refuse_when_frozen("change its configs");
     }
