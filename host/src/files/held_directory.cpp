@@ -35,10 +35,15 @@ std::optional<FolderIdentity> identity_of_folder(const std::string &path) {
 }
 
 HeldDirectory::HeldDirectory(Descriptor descriptor, std::string path)
-    : descriptor_(std::move(descriptor)), path_(std::move(path)) {
+    : descriptor_(std::move(descriptor)), path_(std::move(path)), real_path_(path_) {
     struct stat status = {};
     if (::fstat(descriptor_.get(), &status) == 0) {
         identity_ = {status.st_dev, status.st_ino};
+    }
+    std::array<char, PATH_MAX> real{};
+    const std::string link = fmt::format("/proc/self/fd/{}", descriptor_.get());
+    if (const ssize_t length = ::readlink(link.c_str(), real.data(), real.size()); length > 0) {
+        real_path_.assign(real.data(), static_cast<std::size_t>(length));
     }
 }
 
@@ -48,11 +53,7 @@ std::string HeldDirectory::name_for_loader(const std::string &file) const {
 
 std::string remembered_path(const HeldFile &file) {
     constexpr std::size_t most = 600, kept = 200, digits = 32; // what is remembered has limited room for it
-    const std::string link = fmt::format("/proc/self/fd/{}", file.directory->descriptor());
-    std::array<char, PATH_MAX> real{};
-    const ssize_t length = ::readlink(link.c_str(), real.data(), real.size());
-    const std::string folder =
-        length > 0 ? std::string(real.data(), static_cast<std::size_t>(length)) : file.directory->path();
+    const std::string &folder = file.directory->real_path();
     std::string path = folder == "/" ? "/" + file.name : folder + "/" + file.name;
     if (path.size() > most) {
         path = fmt::format("{}...{}/{}", path.substr(0, kept), hex(sha256_of(path)).substr(0, digits), file.name);

@@ -35,6 +35,8 @@ class HeldDirectory {
     int descriptor() const { return descriptor_.get(); }
     const FolderIdentity &identity() const { return identity_; }
     const std::string &path() const { return path_; }
+    // Without links, as it was when it was opened.
+    const std::string &real_path() const { return real_path_; }
     // "/proc/self/fd/9/libacme.so"
     std::string name_for_loader(const std::string &file) const;
 
@@ -42,6 +44,7 @@ class HeldDirectory {
     Descriptor descriptor_;
     FolderIdentity identity_;
     std::string path_;
+    std::string real_path_;
 };
 
 using HeldDirectoryPtr = std::shared_ptr<const HeldDirectory>;
