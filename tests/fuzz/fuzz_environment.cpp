@@ -88,7 +88,7 @@ void check_list(const VariableInfo &row, const std::string &value) {
 }
 
 void check_values(const Environment &environment) {
-    for (const VariableInfo &row : variables()) {
+    for (const VariableInfo &row : all_variables) {
         const std::string *value = environment.find(row.id);
         if (value == nullptr) {
             continue;
