@@ -166,8 +166,8 @@ TEST_CASE("an unknown setting lists the settings and the nearest") {
     const Error error = thrown_by([] { from_settings({{"deny_vendor", "acme"}}); });
     CHECK(error.status() == OPDOCK_INVALID_POLICY);
     CHECK(std::string(error.what()) ==
-          "expected a setting ('prefer', 'prefer_vendor', 'strict', 'allow_vendors', "
-          "'deny_vendors', 'retry_failed', 'fallback_to_cpu', 'per_op' or 'require'), found "
+          "expected a setting ('prefer', 'strict', 'allow_vendors', 'deny_vendors', 'retry_failed', "
+          "'fallback_to_cpu', 'prefer_vendor', 'per_op' or 'require'), found "
           "'deny_vendor'; did you mean 'deny_vendors'?");
 }
 

@@ -103,9 +103,9 @@ void CommandLine::help(const char *help) {
     description_.add_options()("help,h", help);
 }
 
-void CommandLine::words(const char *name, int most) {
+void CommandLine::words(const char *name) {
     words_ = name;
-    positional_.add(name, most);
+    positional_.add(name, -1);
 }
 
 Asked CommandLine::parse(const std::vector<std::string> &arguments, const std::string &prose) {

@@ -34,8 +34,8 @@ class CommandLine {
     // `narrowest`: columns that help leaves for its texts.
     explicit CommandLine(unsigned narrowest);
 
-    // What each option is followed by, `help` last. `name` may have a letter behind it, "verbose,v"; `value` is what
-    // help calls the value. A value that is empty is a usage error, but for those of options that may be repeated.
+    // Options, in the order of help. `name` may have a letter behind it, "verbose,v"; `value` is what help calls the
+    // value. A value that is empty is a usage error, but for those of options that may be repeated.
     void flag(const char *name, bool &into, const char *help);
     void flag(const char *name, std::function<void()> given, const char *help);
     void text(const char *name, const char *value, std::string &into, const char *help);
@@ -50,11 +50,11 @@ class CommandLine {
         };
         one(name, "N", take, help);
     }
-    // What is none of these: a value that may be given once, and one that may be repeated.
+    // Other values: one that may be given once, and one that may be repeated.
     void one(const char *name, const char *value, std::function<void(const std::string &)> take, const char *help);
     void each(const char *name, const char *value, std::function<void(const Texts &)> take, const char *help);
 
-    // What several tools have.
+    // Options of several tools.
     void modules(Texts &into, const char *help = "search this plugin file or directory first");
     void prefix();
     // --format and --json; `keys` and `commands` as add_format() has them.
@@ -65,7 +65,7 @@ class CommandLine {
     void help(const char *help = "this text");
 
     // Values without an option. `name` is what they are.
-    void words(const char *name, int most = -1);
+    void words(const char *name);
 
     // Reads the command line; nothing is in the request yet. `prose` as parse_arguments() has it. Throws UsageError.
     Asked parse(const std::vector<std::string> &arguments, const std::string &prose = "");

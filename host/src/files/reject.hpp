@@ -22,7 +22,7 @@ namespace opdock::core {
     X(truncated, 7, "the file ends too early")                                                                         \
     X(malformed_elf, 8, "the ELF headers contradict themselves")                                                       \
     X(unsafe_memory, 9, "asks for memory that makes attacks easier")                                                   \
-    /* What its note says. */                                                                                          \
+    /* Its note. */                                                                                                    \
     X(no_note, 10, "a shared object without opdock's note")                                                            \
     X(malformed_note, 11, "opdock's note cannot be understood")                                                        \
     X(abi_mismatch, 12, "built for an ABI this host does not have")                                                    \
@@ -52,7 +52,7 @@ namespace opdock::core {
     X(too_many_registrations, 41, "registers more than a host keeps")                                                  \
     /* In strict mode only. */                                                                                         \
     X(tune_file_wrong, 42, "its tune file is wrong")                                                                   \
-    /* What its code does when it is tried in a process of its own. */                                                 \
+    /* Its code, when it is tried in a process of its own. */                                                          \
     X(probe_died, 50, "its code ended the process that tried it")                                                      \
     X(probe_timed_out, 51, "its code did not come to an end")                                                          \
     X(probe_unreadable, 52, "the record of its registration cannot be read")                                           \

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -189,11 +190,9 @@ class Search {
                 candidate.status = status;
             }
             if (exists) {
-                std::map<std::string, int> &manifests = files_[{status.st_dev, status.st_ino}];
-                candidate.again = !manifests.empty();
-                const bool is_of_this_folder = std::any_of(manifests.begin(), manifests.end(),
-                                                           [&](const auto &one) { return one.second == folders_; });
-                return !manifests.emplace(candidate.manifest, folders_).second || is_of_this_folder;
+                const auto [at, is_new] =
+                    files_.try_emplace({status.st_dev, status.st_ino}, Seen{candidate.manifest, folders_, {}});
+                return !is_new && !is_again(candidate, at->second);
             }
             const int reason = errno;
             missing(candidate.path, candidate.manifest.empty() ? candidate.origin : candidate.manifest, reason,
@@ -221,8 +220,23 @@ class Search {
     }
 
     SearchResult result_;
-    // Found so far: by which manifests, "" for none, and in which folder.
-    std::map<std::pair<dev_t, ino_t>, std::map<std::string, int>> files_;
+    struct Seen {
+        std::string manifest; // that named it first; "" for none
+        int folder;           // where it was found last
+        std::set<std::string> others;
+    };
+
+    // Whether a file that was found before is a candidate again, by another manifest in another folder.
+    bool is_again(PluginCandidate &candidate, Seen &seen) const {
+        candidate.again = seen.folder != folders_ && seen.manifest != candidate.manifest &&
+                          seen.others.insert(candidate.manifest).second;
+        if (candidate.again) {
+            seen.folder = folders_;
+        }
+        return candidate.again;
+    }
+
+    std::map<std::pair<dev_t, ino_t>, Seen> files_; // found so far
     int folders_ = 0;
 };
 

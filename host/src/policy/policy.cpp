@@ -8,31 +8,15 @@
 namespace opdock::core {
 namespace {
 
-// prefer before prefer_vendor: see set_item. Made as it is compiled: a forked child may find a static half made.
-constexpr auto all_settings = [] {
-    constexpr std::size_t others = 3;
-    std::array<SettingName, std::tuple_size_v<decltype(settings::all)> + others> all{};
-    std::size_t count = 0;
-    const auto add = [&](std::string_view name, Variable variable) { all[count++] = {name, variable}; };
-    for_each_setting([&](const auto &record) {
-        add(record.name, record.variable);
-        if (count == 1) {
-            add(prefer_vendor_setting.name, prefer_vendor_setting.variable);
-        }
-    });
-    add(per_op_setting.name, per_op_setting.variable);
-    add(require_setting.name, require_setting.variable);
-    return all;
-}();
-static_assert(all_settings[0].name == settings::prefer.name && all_settings[1].name == prefer_vendor_setting.name);
-
-constexpr auto all_names = [] {
-    std::array<std::string_view, all_settings.size()> names{};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        names[i] = all_settings[i].name;
-    }
-    return names;
-}();
+// prefer before prefer_vendor: see set_item. A constant, since a forked child may find a static half made.
+constexpr auto all_settings = std::apply(
+    [](const auto &...records) {
+        return std::array{SettingName{records.name, records.variable}..., prefer_vendor_setting, per_op_setting,
+                          require_setting};
+    },
+    settings::all);
+constexpr auto all_names =
+    std::apply([](const auto &...settings) { return std::array{settings.name...}; }, all_settings);
 
 void set_require(PolicySection &section, const Required &required, const std::string &source) {
     section.require.reset();

@@ -34,8 +34,8 @@ struct Item {
 using Vendors = std::vector<std::string>; // folded
 using Digests = std::vector<std::string>; // SHA-256, in hexadecimal
 
-// The items for all devices, or for one kind or one device. What is not set comes from
-// elsewhere; an empty list that is set is a list of nobody.
+// The items for all devices, or for one kind or one device. What is not set comes from elsewhere; an empty list that is
+// set is a list of nobody.
 struct PolicySection {
     std::optional<Item<Kind>> prefer;
     std::optional<Item<bool>> strict;
@@ -85,14 +85,14 @@ inline constexpr std::tuple all = {prefer, strict, allow_vendors, deny_vendors, 
 // Those that are no record: another spelling of prefer, and two that also have items for single ops.
 struct SettingName {
     std::string_view name;
-    Variable variable = Variable::prefer;
+    Variable variable;
 };
 inline constexpr SettingName prefer_vendor_setting{"prefer_vendor", Variable::prefer_vendor};
 inline constexpr SettingName per_op_setting{"per_op", Variable::per_op};
 inline constexpr SettingName require_setting{"require", Variable::require};
 
 template<class Work>
-constexpr void for_each_setting(Work work) {
+void for_each_setting(Work work) {
     std::apply([&](const auto &...records) { (work(records), ...); }, settings::all);
 }
 

@@ -1,4 +1,4 @@
-// What the files of this folder bring: each registers its ops, with the functions and dtypes of each.
+// Each file of this folder registers its ops, with the functions and dtypes of each.
 #pragma once
 
 #include "dtypes.hpp"

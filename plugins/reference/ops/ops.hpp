@@ -1,5 +1,5 @@
-// What the files of this folder bring: each registers its ops, with their kernels. What a kernel computes is said
-// beside the op's signature, in opdock/ops/.
+// Each file of this folder registers its ops, with their kernels. The formulas stand beside the ops' signatures, in
+// opdock/ops/.
 #pragma once
 
 #include "opdock/plugin.hpp"
