@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "input.hpp"
+#include "message_place.hpp"
 #include "policy/policy.hpp"
 #include "text/environment.hpp"
 #include "text/error.hpp"
@@ -47,10 +47,11 @@ void try_variable(const Environment &environment, Variable variable, Read read) 
     try {
         read();
     } catch (const Error &error) {
-        const std::string_view message = error.what();
         require(error.status() == OPDOCK_INVALID_POLICY, "a wrong value is a wrong policy");
-        require(message.starts_with(environment.name(variable) + ", column "), "an error names variable and column");
-        require(message.size() < 2048 + environment.prefix.size(), "an error can be shown");
+        opdock::fuzz::check_lines(error.what(), [&](std::string_view line) {
+            require(line.starts_with(environment.name(variable) + ", column "), "a line names variable and column");
+            require(line.size() < 2048 + environment.prefix.size(), "a line can be shown");
+        });
     }
 }
 

@@ -63,7 +63,8 @@ void read_as(Enforce enforce, std::string_view text) {
         check_policy(file.enforce);
     } catch (const Error &error) {
         require(error.status() == OPDOCK_INVALID_POLICY, "a wrong policy file is a wrong policy");
-        opdock::fuzz::check_place(error.what(), name, text);
+        opdock::fuzz::check_lines(error.what(),
+                                  [&](std::string_view line) { opdock::fuzz::check_place(line, name, text); });
     }
 }
 

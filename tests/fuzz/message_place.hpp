@@ -1,4 +1,5 @@
-// "FILE:LINE:COLUMN: what is wrong", as everything that reads files for people begins its messages.
+// "FILE:LINE:COLUMN: what is wrong", as everything that reads files for people begins its messages, and messages of
+// lines.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +31,22 @@ inline void check_place(std::string_view message, const std::string &file, std::
     message.remove_prefix(1);
     require(take_number(message) >= 1, "a message names a column");
     require(message.starts_with(": ") && message.size() > 2, "a message says what is wrong");
+}
+
+// Calls `check` with each line of a message that tells all that is wrong at once.
+template<class Check>
+void check_lines(std::string_view message, Check check) {
+    std::size_t count = 0;
+    while (!message.empty()) {
+        const std::string_view line = message.substr(0, message.find('\n'));
+        message.remove_prefix(std::min(line.size() + 1, message.size()));
+        ++count;
+        require(count <= 21, "a message has 20 lines, and one that says that there is more");
+        if (count != 21 || line != "and more") {
+            check(line);
+        }
+    }
+    require(count != 0, "a message says what is wrong");
 }
 
 } // namespace opdock::fuzz

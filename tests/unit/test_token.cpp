@@ -1,5 +1,6 @@
 #include "load/token.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -193,6 +194,18 @@ TEST_CASE("all wrong tokens of a value are told at once, a line each") {
     CHECK(lines[1].ends_with("found 'acme'; for a vendor of that name write 'vendor:acme'"));
     CHECK(lines[2].ends_with("found 'refrence'; did you mean 'reference'?"));
     CHECK(lines[3] == "PLUGIN_PER_OP, column 39: expected OP=TOKEN|TOKEN, found 'relu'");
+}
+
+TEST_CASE("of many wrong tokens 20 are told, whatever the entries that hold them") {
+    std::string value;
+    for (int entry = 0; entry < 5; ++entry) {
+        value += "op" + std::to_string(entry) + "=a|b|c|d|e|f;";
+    }
+    const std::string message = message_of([&] { parse_per_op(value, place); });
+    CHECK(std::count(message.begin(), message.end(), '\n') == 20);
+    CHECK(message.ends_with("\nand more"));
+    CHECK(message_of([&] { parse_per_op("gelu=" + std::string(20, '|'), place); }).ends_with("\nand more"));
+    CHECK_FALSE(message_of([&] { parse_per_op("gelu=" + std::string(19, '|'), place); }).ends_with("more"));
 }
 
 TEST_CASE("only kinds can be preferred") {

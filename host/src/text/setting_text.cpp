@@ -23,10 +23,13 @@ void reject(const Place &place, std::size_t offset, const std::string &message) 
     throw Error(OPDOCK_INVALID_POLICY, place.at(offset) + ": " + message);
 }
 
-void Faults::add(const std::string &text) {
+void Faults::add(std::string_view text) {
     constexpr std::size_t most_told = 20;
-    if (++count_ <= most_told) {
-        text_ += (text_.empty() ? "" : "\n") + text;
+    while (!text.empty() && count_ <= most_told) {
+        const std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        text_ += (count_ == 0 ? "" : "\n") + std::string(count_ < most_told ? line : "and more");
+        ++count_;
     }
 }
 

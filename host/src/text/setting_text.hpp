@@ -27,7 +27,8 @@ struct Place {
 // Throws Error(OPDOCK_INVALID_POLICY) that starts with place.at(offset).
 [[noreturn]] void reject(const Place &place, std::size_t offset, const std::string &message);
 
-// Reads values one after the other and keeps what is wrong with each, so that all of it is told at once.
+// Reads values one after the other and keeps what is wrong with each, so that all of it is told at once. A read may
+// raise faults of its own: 20 lines are kept in all, and after them "and more".
 class Faults {
   public:
     template<class Read>
@@ -43,7 +44,7 @@ class Faults {
     void raise() const;
 
   private:
-    void add(const std::string &text);
+    void add(std::string_view text);
 
     std::string text_;
     std::size_t count_ = 0;
