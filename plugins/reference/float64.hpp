@@ -1,4 +1,4 @@
-// Elements in double precision, and back.
+// Elements in double precision, and back. An f64 is what it is.
 #pragma once
 
 #include <cmath>
@@ -11,24 +11,38 @@
 
 namespace reference {
 
+// opdock::visit_floating, for double too.
+template<class Visitor>
+auto visit_floating(DLDataType dtype, Visitor &&visit) {
+    return opdock_dtype_pack(dtype) == OPDOCK_F64 ? visit(opdock::TypeTag<double>{})
+                                                  : opdock::visit_floating(dtype, visit);
+}
+
 template<class T>
 double wide(T value) {
-    return static_cast<double>(static_cast<float>(value));
+    if constexpr (std::is_same_v<T, double>)
+        return value;
+    else
+        return static_cast<double>(static_cast<float>(value));
 }
 
 // To nearest, ties to even, in one step. Going through float as it is would round twice: just above a tie of 16-bit
 // values it could land on the tie, and then go down. A float rounded to odd instead never lands on one.
 template<class T>
 T rounded(double value) {
-    auto narrow = static_cast<float>(value);
-    if constexpr (!std::is_same_v<T, float>) {
-        const double found = static_cast<double>(narrow);
-        if (found != value && opdock::detail::bits_of(narrow) % 2 == 0) {
-            constexpr float infinity = std::numeric_limits<float>::infinity();
-            narrow = std::nextafter(narrow, value > found ? infinity : -infinity);
+    if constexpr (std::is_same_v<T, double>) {
+        return value;
+    } else {
+        auto narrow = static_cast<float>(value);
+        if constexpr (!std::is_same_v<T, float>) {
+            const double found = static_cast<double>(narrow);
+            if (found != value && opdock::detail::bits_of(narrow) % 2 == 0) {
+                constexpr float infinity = std::numeric_limits<float>::infinity();
+                narrow = std::nextafter(narrow, value > found ? infinity : -infinity);
+            }
         }
+        return T(narrow);
     }
-    return T(narrow);
 }
 
 template<class T>

@@ -2,6 +2,9 @@
 // any strides and rounds once, when it stores, so that it can be trusted where a faster implementation is in doubt.
 #include "opdock/plugin.hpp"
 
+#include <string_view>
+#include <utility>
+
 #include "ops/ops.hpp"
 
 OPDOCK_NOTE("reference", "1.0.0", "opdock", "cpu", "")
@@ -14,13 +17,27 @@ opdock::Impl Plugin::implementation(const char *dtypes, opdock_kernel kernel) {
     return impl;
 }
 
+opdock::OpDeclaration Plugin::with_f64(const opdock::OpDeclaration &op) {
+    std::string signature(op.signature);
+    for (const char *variable : {"T", "U"}) {
+        if (signature.find(std::string(": ") + variable + "[") != std::string::npos)
+            signature.append(signature.find(" where ") == std::string::npos ? " where " : ", ")
+                .append(variable)
+                .append(" in f32|f16|bf16|f64");
+    }
+    opdock::OpDeclaration wider = op;
+    wider.signature = signatures_.emplace_back(std::move(signature));
+    return wider;
+}
+
 void Plugin::add(const opdock::OpDeclaration &op, const opdock::Impl &impl) {
     registry_.implement(op, impl);
 }
 
 void Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, opdock_kernel kernel,
                  decltype(opdock_impl::supports) supports) {
-    add(op, implementation(dtypes, kernel).supports(supports));
+    const bool takes_f64 = std::string_view(dtypes).find("f64") != std::string_view::npos;
+    add(takes_f64 ? with_f64(op) : op, implementation(dtypes, kernel).supports(supports));
 }
 
 } // namespace reference

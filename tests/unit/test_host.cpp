@@ -437,6 +437,38 @@ TEST_CASE("a plugin that allows more dtypes serves them, and leaves old implemen
     }
 }
 
+TEST_CASE("two plugins that each allow dtypes of their own serve those, and share the others") {
+    for (const bool first_first : {true, false}) {
+        CAPTURE(first_first);
+        MadeHost host;
+        Made first("vendor.first", OPDOCK_KIND_VENDOR), second("vendor.second", OPDOCK_KIND_VENDOR);
+        first.op = second.op = "test.grow";
+        const auto add = [&](Made &made, const char *dtypes) {
+            host.module(made.impl_id, [&, dtypes](opdock_registry *registry) {
+                declare(registry, ("test.grow(x: T[n]) -> (y: T[n]) where T in " + std::string(dtypes)).c_str());
+                register_made(registry, made);
+                return OPDOCK_OK;
+            });
+        };
+        const auto add_first = [&] { add(first, "f32|bf16|e4m3"); };
+        if (first_first) {
+            add_first();
+        }
+        add(second, "f64|f32");
+        if (!first_first) {
+            add_first();
+        }
+        CHECK(host->describe()["ops"][0]["signature"] ==
+              "test.grow(x: T[n]) -> (y: T[n]) where T in f32|bf16|e4m3|f64");
+        const auto chain = [&](const char *dtype) {
+            return host->explain("test.grow", "cpu", dtype, nullptr)["chain"];
+        };
+        CHECK(chain("f32").size() == 2);
+        CHECK(chain("e4m3") == nlohmann::json{"vendor.first"});
+        CHECK(chain("f64") == nlohmann::json{"vendor.second"});
+    }
+}
+
 TEST_CASE("a longer form that allows fewer dtypes takes none away from older implementations") {
     MadeHost host;
     Made old("default.old", OPDOCK_KIND_DEFAULT);

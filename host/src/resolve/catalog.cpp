@@ -1,6 +1,7 @@
 #include "resolve/catalog.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -32,13 +33,23 @@ const OpForm &longest_of(const std::vector<OpForm> &forms) {
     return *longest;
 }
 
-// What each variable of `longest` may stand for in any of the forms. Of two forms one allows all that the other does.
+// What each variable of `longest` may stand for in any of the forms: in the order of the form that allows most, and
+// then what others add.
 std::vector<std::vector<uint32_t>> allowed_by_any(const std::vector<OpForm> &forms, const Signature &longest) {
-    std::vector<std::vector<uint32_t>> allowed = longest.allowed_dtypes;
-    for (const OpForm &form : forms) {
-        const auto &more = form.signature->allowed_dtypes;
-        for (size_t i = 0; i < std::min(allowed.size(), more.size()); ++i) {
-            allowed[i] = more[i].size() > allowed[i].size() ? more[i] : allowed[i];
+    std::vector<std::vector<uint32_t>> allowed(longest.allowed_dtypes.size());
+    for (size_t i = 0; i < allowed.size(); ++i) {
+        std::vector<const std::vector<uint32_t> *> sets = {&longest.allowed_dtypes[i]};
+        for (const OpForm &form : forms) {
+            if (i < form.signature->allowed_dtypes.size()) {
+                sets.push_back(&form.signature->allowed_dtypes[i]);
+            }
+        }
+        std::stable_sort(sets.begin(), sets.end(),
+                         [](const auto *one, const auto *other) { return one->size() > other->size(); });
+        for (const std::vector<uint32_t> *set : sets) {
+            std::copy_if(set->begin(), set->end(), std::back_inserter(allowed[i]), [&](uint32_t dtype) {
+                return std::find(allowed[i].begin(), allowed[i].end(), dtype) == allowed[i].end();
+            });
         }
     }
     return allowed;

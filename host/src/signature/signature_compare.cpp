@@ -9,9 +9,8 @@ namespace opdock::core {
 
 namespace {
 
-bool includes(const std::vector<uint32_t> &all, const std::vector<uint32_t> &some) {
-    return std::all_of(some.begin(), some.end(),
-                       [&](uint32_t dtype) { return std::find(all.begin(), all.end(), dtype) != all.end(); });
+bool overlap(const std::vector<uint32_t> &one, const std::vector<uint32_t> &other) {
+    return std::find_first_of(one.begin(), one.end(), other.begin(), other.end()) != one.end();
 }
 
 uint32_t dims_of(const Parameter &parameter) {
@@ -147,8 +146,8 @@ class Comparison {
         for (size_t i = 0; i < shorter_.allowed_dtypes.size(); ++i) {
             const std::vector<uint32_t> &one = shorter_.allowed_dtypes[i];
             const std::vector<uint32_t> &other = longer_.allowed_dtypes[i];
-            if (!includes(one, other) && !includes(other, one)) {
-                return fmt::format("{} stands for {} in one and {} in the other, and neither allows all of the other's",
+            if (!overlap(one, other)) {
+                return fmt::format("{} stands for {} in one and {} in the other, which have none in common",
                                    longer_.dtype_variables[i], print_dtypes(one), print_dtypes(other));
             }
         }

@@ -8,7 +8,7 @@ namespace {
 
 template<double (*function)(double)>
 Status activation(const Call &call) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         map(call.output<T>(0), function, call.input<const T>(0));
         return Status();
@@ -17,7 +17,7 @@ Status activation(const Call &call) {
 
 template<double (*slope)(double)>
 Status gradient(const Call &call) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto chain = [](double grad, double x) { return grad * slope(x); };
         map(call.output<T>(0), chain, call.input<const T>(0), call.input<const T>(1));
@@ -28,7 +28,7 @@ Status gradient(const Call &call) {
 // grad_bias sums what grad_input is before it is rounded.
 template<double (*slope)(double)>
 Status gradient_with_bias(const Call &call) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad = call.input<const T>(0);
         const auto input = call.input<const T>(1);

@@ -46,7 +46,7 @@ Status supports_dropout(const Problem &problem) {
 
 Status dropout_fwd(const Call &call) {
     const double p = call.get_float(0);
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto input = call.input<const T>(0);
         const auto output = call.output<T>(0);
@@ -69,7 +69,7 @@ Status dropout_fwd(const Call &call) {
 
 Status dropout_bwd(const Call &call) {
     const double p = call.get_float(0);
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto pass = [p](double grad, double keep) { return keep != 0 ? grad / (1 - p) : 0; };
         map(call.output<T>(0), pass, call.input<const T>(0), call.input<const std::uint8_t>(1));

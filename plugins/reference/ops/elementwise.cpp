@@ -7,7 +7,7 @@ namespace {
 
 template<class Function>
 Status combine(const Call &call, Function function) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         map(call.output<T>(0), function, call.input<const T>(0), call.input<const T>(1));
         return Status();

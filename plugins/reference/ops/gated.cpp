@@ -51,7 +51,7 @@ struct ClampedSwiglu {
 template<class Gate>
 Status halves(const Call &call) {
     const Gate gate(call);
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto input = call.input<const T>(0);
         const auto output = call.output<T>(0);
@@ -69,7 +69,7 @@ Status halves(const Call &call) {
 template<class Gate>
 Status halves_backward(const Call &call) {
     const Gate gate(call);
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad = call.input<const T>(0);
         const auto input = call.input<const T>(1);
@@ -92,7 +92,7 @@ Status halves_backward(const Call &call) {
 template<class Gate>
 Status two_tensors(const Call &call) {
     const Gate gate(call);
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto gated = [&](double first, double second) { return gate.output(first, second); };
         map(call.output<T>(0), gated, call.input<const T>(0), call.input<const T>(1));
@@ -103,7 +103,7 @@ Status two_tensors(const Call &call) {
 template<class Gate>
 Status two_tensors_backward(const Call &call) {
     const Gate gate(call);
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad = call.input<const T>(0);
         const auto first = call.input<const T>(1);

@@ -48,7 +48,7 @@ void widen_column(TensorView<const T> tensor, std::int64_t j, Doubles &to) {
 }
 
 Status matmul(const Call &call) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto a = call.input<const T>(0);
         const auto b = call.input<const T>(1);
@@ -73,7 +73,7 @@ Status matmul(const Call &call) {
 }
 
 Status linear_fwd(const Call &call) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto input = call.input<const T>(0);
         const auto weight = call.input<const T>(1);
@@ -91,7 +91,7 @@ Status linear_fwd(const Call &call) {
 }
 
 Status linear_dgrad(const Call &call) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad = call.input<const T>(0);
         const auto weight = call.input<const T>(1);
@@ -106,7 +106,7 @@ Status linear_dgrad(const Call &call) {
 }
 
 Status linear_wgrad(const Call &call) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad = call.input<const T>(0);
         const auto input = call.input<const T>(1);
@@ -133,7 +133,7 @@ Status linear_wgrad(const Call &call) {
 void add_linear(Plugin &plugin) {
     namespace ops = opdock::ops;
     plugin.add(ops::matmul, any_float, opdock::kernel<&matmul>);
-    plugin.add(ops::linear_fwd,
+    plugin.add(plugin.with_f64(ops::linear_fwd),
                Plugin::implementation(any_float, opdock::kernel<&linear_fwd>)
                    .knob("panel_rows", 1, 4096, 64, "Rows of the weight that are widened to double at a time.")
                    .heuristic(opdock::heuristic<&panel_rows_for_cache>)

@@ -70,7 +70,7 @@ Status cross_entropy_fwd(const Call &call) {
     Status targets = check_targets(target, call.input(0)->shape[1], options);
     if (!targets.ok())
         return targets;
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto logits = call.input<const T>(0);
         const auto loss = call.output<float>(0);
@@ -94,7 +94,7 @@ Status cross_entropy_bwd(const Call &call) {
     Status targets = check_targets(target, call.input(1)->shape[1], options);
     if (!targets.ok())
         return targets;
-    return opdock::visit_floating(call.input(1)->dtype, [&](auto tag) {
+    return visit_floating(call.input(1)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad_loss = call.input<const float>(0);
         const auto logits = call.input<const T>(1);
@@ -116,7 +116,7 @@ Status fused_cross_entropy(const Call &call) {
     Status targets = check_targets(target, call.input(0)->shape[1], options);
     if (!targets.ok())
         return targets;
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto logits = call.input<T>(0);
         const auto loss = call.output<float>(0);

@@ -13,8 +13,8 @@ using Doubles = std::vector<double>;
 // Calls function(tag of T, tag of U) for the dtypes of the rows and of the weight.
 template<class Function>
 Status for_dtypes(const DLTensor *rows, const DLTensor *weight, Function function) {
-    return opdock::visit_floating(rows->dtype, [&](auto t) {
-        return opdock::visit_floating(weight->dtype, [&](auto u) {
+    return visit_floating(rows->dtype, [&](auto t) {
+        return visit_floating(weight->dtype, [&](auto u) {
             function(t, u);
             return Status();
         });

@@ -2,6 +2,9 @@
 // opdock/ops/.
 #pragma once
 
+#include <deque>
+#include <string>
+
 #include "opdock/plugin.hpp"
 #include "opdock/standard_ops.h"
 
@@ -11,9 +14,11 @@ using opdock::Call;
 using opdock::Problem;
 using opdock::Status;
 
-// Dtypes of T; of T and U, where weights have one of their own; of what is quantized, and back.
-inline constexpr const char *any_float = "f32|f16|bf16";
-inline constexpr const char *weighted = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32";
+// Dtypes of T; of T and U, where weights or parameters have one of their own; of what is quantized, and back. f64 is
+// for checks of gradients by differences; what signatures say is f32, such as statistics and losses, remains so.
+inline constexpr const char *any_float = "f32|f16|bf16|f64";
+inline constexpr const char *weighted = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32|f64,f64";
+inline constexpr const char *optimized = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32";
 inline constexpr const char *to_fp8 = "f32,e4m3|f32,e5m2|f16,e4m3|f16,e5m2|bf16,e4m3|bf16,e5m2";
 inline constexpr const char *from_fp8 = "e4m3,f32|e5m2,f32|e4m3,f16|e5m2,f16|e4m3,bf16|e5m2,bf16";
 
@@ -26,9 +31,12 @@ class Plugin {
     // One with knobs: what implementation() gives, and these.
     void add(const opdock::OpDeclaration &op, const opdock::Impl &impl);
     static opdock::Impl implementation(const char *dtypes, opdock_kernel kernel);
+    // The op, whose T and U may be f64 as well.
+    opdock::OpDeclaration with_f64(const opdock::OpDeclaration &op);
 
   private:
     opdock::Registry &registry_;
+    std::deque<std::string> signatures_; // the registry refers to them
 };
 
 void add_activation(Plugin &plugin);

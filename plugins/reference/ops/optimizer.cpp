@@ -86,7 +86,7 @@ Status multi_tensor_l2norm(const Call &call) {
     double sum = 0;
     std::uint32_t item = 0;
     for (const DLTensor *tensor : call.inputs_of(0)) {
-        opdock::visit_floating(tensor->dtype, [&](auto tag) {
+        visit_floating(tensor->dtype, [&](auto tag) {
             const auto values = call.input<const typename decltype(tag)::type>(0, item);
             for (std::int64_t i = 0; i < values.numel(); ++i)
                 sum += wide(values[i]) * wide(values[i]);
@@ -102,7 +102,7 @@ Status multi_tensor_scale(const Call &call) {
     bool finite = true;
     std::uint32_t item = 0;
     for (const DLTensor *tensor : call.inputs_of(0)) {
-        opdock::visit_floating(tensor->dtype, [&](auto tag) {
+        visit_floating(tensor->dtype, [&](auto tag) {
             using T = typename decltype(tag)::type;
             const auto values = call.input<T>(0, item);
             for (std::int64_t i = 0; i < values.numel(); ++i) {
@@ -121,8 +121,8 @@ Status multi_tensor_scale(const Call &call) {
 
 void add_optimizer(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::multi_tensor_adam, weighted, opdock::kernel<&multi_tensor_adam>);
-    plugin.add(ops::multi_tensor_sgd, weighted, opdock::kernel<&multi_tensor_sgd>);
+    plugin.add(ops::multi_tensor_adam, optimized, opdock::kernel<&multi_tensor_adam>);
+    plugin.add(ops::multi_tensor_sgd, optimized, opdock::kernel<&multi_tensor_sgd>);
     plugin.add(ops::multi_tensor_l2norm, any_float, opdock::kernel<&multi_tensor_l2norm>);
     plugin.add(ops::multi_tensor_scale, any_float, opdock::kernel<&multi_tensor_scale>);
 }

@@ -19,7 +19,7 @@ Status rotate(const Call &call, std::uint32_t which, Turn turn) {
     const auto freqs = call.input<const float>(call.c().n_inputs - 1);
     const std::int64_t r = freqs.size(-1);
     const bool interleaved = call.get_bool(0);
-    return opdock::visit_floating(call.input(which)->dtype, [&](auto tag) {
+    return visit_floating(call.input(which)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto input = call.input<const T>(which);
         const auto output = call.output<T>(which);

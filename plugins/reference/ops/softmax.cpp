@@ -10,7 +10,7 @@ namespace {
 // hidden(r, i) says whether row r may not see key i. A row that sees nothing is all zeros.
 template<class Hidden>
 Status softmax(const Call &call, Hidden hidden) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto input = call.input<const T>(0);
         const auto output = call.output<T>(0);
@@ -42,7 +42,7 @@ auto later_keys(const DLTensor &input) {
 }
 
 Status softmax_gradient(const Call &call) {
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad = call.input<const T>(0);
         const auto output = call.input<const T>(1);
