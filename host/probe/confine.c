@@ -137,15 +137,16 @@ static void allow_devices(int ruleset, uint64_t changes, const struct terminal_d
 /* Files can be read, and changed only where libraries keep what lasts no longer than a process: an entry says what the
  * plugin brings and has nothing to write. Runtimes of devices open files of /dev and of their driver for writing. Of
  * /proc the process has its own part: the host's says for instance what the kernel ends first when memory runs out. */
-static void forbid_changes_outside(int may_use_devices) {
+static int forbid_changes_outside(int may_use_devices) {
     static const char *const folders[] = {"/proc/self", "/tmp", "/dev/shm"};
     static const char *const files[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
     struct landlock_rules rules;
     size_t i;
     int ruleset;
+    int is_done;
     const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 1) {
-        return; /* not in this kernel, or switched off */
+        return 1; /* not in this kernel, or switched off */
     }
     memset(&rules, 0, sizeof rules);
     rules.handled_access_fs = CHANGES_OF_FILES;
@@ -154,7 +155,7 @@ static void forbid_changes_outside(int may_use_devices) {
     rules.scoped = version >= 6 ? LANDLOCK_SCOPE_SIGNAL : 0;
     ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
     if (ruleset < 0) {
-        return;
+        return 0;
     }
     for (i = 0; i < sizeof folders / sizeof *folders; ++i) {
         allow_changes(ruleset, rules.handled_access_fs, folders[i]);
@@ -167,8 +168,9 @@ static void forbid_changes_outside(int may_use_devices) {
         allow_changes(ruleset, rules.handled_access_fs, "/proc/driver");
         allow_devices(ruleset, rules.handled_access_fs, &terminals, "/dev", 1);
     }
-    (void)syscall(SYS_landlock_restrict_self, ruleset, 0);
+    is_done = syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
     close(ruleset);
+    return is_done;
 }
 
 /* Drops the capabilities of root, and those that a user has in a new user namespace. One stays: the probe reads what
@@ -196,7 +198,7 @@ static void limit(int resource, rlim_t most) {
     }
 }
 
-void confine_process(uint64_t most_memory, int may_use_devices, int is_alone) {
+int confine_process(uint64_t most_memory, int may_use_devices, int is_alone) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with its keeper */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     limit(RLIMIT_CORE, 0);
@@ -214,7 +216,9 @@ void confine_process(uint64_t most_memory, int may_use_devices, int is_alone) {
 #else
     (void)most_memory;
 #endif
-    forbid_changes_outside(may_use_devices);
+    if (!forbid_changes_outside(may_use_devices)) {
+        return 0;
+    }
     give_up_rights();
-    forbid_system_calls(is_alone, may_use_devices);
+    return forbid_system_calls(is_alone, may_use_devices);
 }

@@ -258,7 +258,6 @@ int continue_in_kept_process(uint64_t most_memory) {
         end_those_left();
         end_as(status);
     }
-    (void)close(OPDOCK_PROBE_STATUS); /* the keeper's alone */
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     if (lifeline >= 0) {
         close(lifeline);

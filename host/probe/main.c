@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -209,12 +210,22 @@ static void fork_once(void) {
     }
 }
 
+/* Confines the process, or ends it before code of others runs. Nobody but the keeper writes to its status afterwards.
+ */
+static void confine_or_end(uint64_t most_memory, int may_use_devices, int is_alone) {
+    if (!confine_process(most_memory, may_use_devices, is_alone)) {
+        const int status = OPDOCK_PROBE_UNCONFINED;
+        _exit(write(OPDOCK_PROBE_STATUS, &status, sizeof status) == sizeof status ? 1 : 2);
+    }
+    (void)close(OPDOCK_PROBE_STATUS);
+}
+
 /* Becomes the command, which may do what plugins for devices may do while they are tried, within the memory of those
  * without. */
 static int ask_for_device(uint64_t most_memory, char **command) {
     (void)fcntl(OPDOCK_PROBE_CHANNEL, F_SETFD, FD_CLOEXEC);
     (void)fcntl(OPDOCK_PROBE_DIRECTORY, F_SETFD, FD_CLOEXEC);
-    confine_process(most_memory, 1, continue_in_kept_process(most_memory));
+    confine_or_end(most_memory, 1, continue_in_kept_process(most_memory));
     (void)execv(command[0], command); /* and no shell, where it is no program */
     return errno == ENOENT    ? OPDOCK_PROBE_NOT_FOUND
            : errno == ENOEXEC ? OPDOCK_PROBE_NO_PROGRAM
@@ -270,6 +281,7 @@ int main(int argc, char **argv) {
     int threads;
     int has_ends;
     leave_real_time();
+    (void)prctl(PR_SET_TIMERSLACK, 1); /* nanosecond, whatever the program lets its timers be late: they watch here */
     reset_signals_of_libc();
     has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
     if (has_ends && argc > 3 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
@@ -283,7 +295,7 @@ int main(int argc, char **argv) {
     send_hello();
     most_memory = argc >= 3 ? strtoull(argv[2], NULL, 10) : 0;
     most_held = argc == 4 ? strtoull(argv[3], NULL, 10) : most_memory;
-    confine_process(most_memory, most_memory == 0, continue_in_kept_process(most_held));
+    confine_or_end(most_memory, most_memory == 0, continue_in_kept_process(most_held));
     keep_channel();
     /* On a thread that ends before the process does, as threads of hosts may: with the destructors of its data. */
     threads = count_threads();

@@ -232,7 +232,7 @@ static void refuse_other_numbers(void) {
     refuse_with(SYS_ioctl, 1, SIOCSPGRP);
 }
 
-void forbid_system_calls(int is_alone, int may_use_devices) {
+int forbid_system_calls(int is_alone, int may_use_devices) {
     struct sock_fprog filter;
 
     load(offsetof(struct seccomp_data, arch));
@@ -290,14 +290,16 @@ void forbid_system_calls(int is_alone, int may_use_devices) {
     answer(SECCOMP_RET_ALLOW);
     filter.len = length;
     filter.filter = program;
-    (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+    /* A program may forbid filters to itself; one that has too many is told so. */
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0 || errno != ENOMEM;
 }
 
 #else
 
-void forbid_system_calls(int is_alone, int may_use_devices) {
+int forbid_system_calls(int is_alone, int may_use_devices) {
     (void)is_alone;
     (void)may_use_devices;
+    return 1;
 }
 
 #endif

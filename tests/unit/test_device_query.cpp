@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 
 #include <doctest/doctest.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
@@ -188,6 +190,49 @@ TEST_CASE("the interpreter of a command that is a script is judged as the script
     CHECK(contains(run_device_query(program, probe, false), "the path of its interpreter, 'acme-sh', is relative"));
 }
 
+TEST_CASE("the dynamic loader that a command asks for is judged as the interpreter of a script is") {
+    const TemporaryDirectory folder;
+    const std::string loader = (folder.path() / "ld.so").string();
+    std::filesystem::copy_file("/bin/true", loader);
+    const auto write_program = [&]<class Header, class Segment>(unsigned char word, const std::string &interpreter,
+                                                                Header header, Segment segment) {
+        std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+        header.e_ident[EI_CLASS] = word;
+        header.e_phoff = sizeof header;
+        header.e_phentsize = sizeof segment;
+        header.e_phnum = 2; // the first says nothing
+        Segment asks = segment;
+        asks.p_type = PT_INTERP;
+        asks.p_offset = sizeof header + 2 * sizeof segment;
+        asks.p_filesz = static_cast<decltype(asks.p_filesz)>(interpreter.size() + 1);
+        const auto bytes = [](const auto &of) { return std::string(reinterpret_cast<const char *>(&of), sizeof of); };
+        const std::string program =
+            folder.write("acme-smi", bytes(header) + bytes(segment) + bytes(asks) + interpreter + '\0').string();
+        REQUIRE(chmod(program.c_str(), 0700) == 0);
+        return program;
+    };
+    std::string judged;
+    const auto judge = [&](const std::string &path) {
+        judged += path + " ";
+        return std::string(path == loader ? "it is somebody else's" : "");
+    };
+    for (const bool is_64 : {true, false}) {
+        CAPTURE(is_64);
+        const auto asked = [&](const std::string &interpreter) {
+            return run_device_query(is_64 ? write_program(ELFCLASS64, interpreter, Elf64_Ehdr{}, Elf64_Phdr{})
+                                          : write_program(ELFCLASS32, interpreter, Elf32_Ehdr{}, Elf32_Phdr{}),
+                                    probe, false, judge);
+        };
+        judged.clear();
+        CHECK(contains(asked(loader), "could not be run: it is somebody else's"));
+        CHECK(judged == (folder.path() / "acme-smi").string() + " " + loader + " ");
+        CHECK(contains(asked("ld.so"), "could not be run: the path of its interpreter, 'ld.so', is relative"));
+    }
+    judged.clear();
+    CHECK(run_device_query("true", probe, false, judge) == "");
+    CHECK(contains(judged, "/ld-linux"));
+}
+
 TEST_CASE(
     "a command is given those folders of PATH and LD_LIBRARY_PATH that are absolute and that no others write to") {
     const TemporaryDirectory folder;
@@ -208,6 +253,11 @@ TEST_CASE(
     CHECK(sees(own + ":/usr/bin:/bin", own));
     setenv("LD_LIBRARY_PATH", (own + "/$LIB:" + own + "/${PLATFORM}:" + own).c_str(), 1); // which the loader expands
     CHECK(sees(own + ":/usr/bin:/bin", own));
+    const std::string builds = own + "/glibc-hwcaps/x86-64-v2"; // where it looks, too
+    REQUIRE(std::filesystem::create_directories(builds));
+    CHECK(sees(own + ":/usr/bin:/bin", own));
+    REQUIRE(chmod(builds.c_str(), 0777) == 0);
+    CHECK(sees(own + ":/usr/bin:/bin", "none"));
     setenv("PATH", ".", 1);
     setenv("LD_LIBRARY_PATH", ":", 1);
     CHECK(sees("/usr/bin:/bin", "none"));

@@ -10,8 +10,10 @@
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -364,6 +366,39 @@ TEST_CASE("the locales of C and C++ are put back each as it was, whatever sets b
     }
     std::locale::global(cpp_before);
     std::setlocale(LC_ALL, c_before.c_str());
+}
+
+TEST_CASE("a locale of C that cannot be set again is told, and not said to be put back") {
+    const std::filesystem::path of_system = "/usr/lib/locale/C.utf8";
+    if (!std::filesystem::exists(of_system)) {
+        MESSAGE("needs ", of_system.string());
+        return;
+    }
+    const std::string before = std::setlocale(LC_ALL, nullptr);
+    const TemporaryDirectory locales;
+    std::filesystem::copy(of_system, locales.path() / "xx_YY.utf8", std::filesystem::copy_options::recursive);
+    setenv("LOCPATH", locales.path().c_str(), 1);
+    REQUIRE(std::setlocale(LC_ALL, "xx_YY.UTF-8") != nullptr);
+    const std::string said = said_of([&] {
+        unsetenv("LOCPATH");
+        REQUIRE(std::setlocale(LC_ALL, "C") != nullptr);
+    });
+    CHECK(contains(said,
+                   "'xx_YY.UTF-8' cannot be set again, for instance as LOCPATH is another by now, and it stays 'C'"));
+    CHECK_FALSE(contains(said, "put back"));
+    std::setlocale(LC_ALL, before.c_str());
+}
+
+TEST_CASE("the timer slack that a plugin sets is put back, also one that is longer than an int") {
+    const auto slack = [] { return syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0); };
+    const long before = slack();
+    for (const long of_program : {before, 4'000'000'000L}) {
+        REQUIRE(prctl(PR_SET_TIMERSLACK, of_program) == 0);
+        CHECK(said_of([] { prctl(PR_SET_TIMERSLACK, 5'000'000'000L); }).find("the timer slack of the thread") !=
+              std::string::npos);
+        CHECK(slack() == of_program);
+    }
+    prctl(PR_SET_TIMERSLACK, before);
 }
 
 TEST_CASE("what operations find out about numbers is nobody's change, unlike how they round and trap") {

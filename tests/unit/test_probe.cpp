@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/filter.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
@@ -39,6 +40,7 @@
 #include "load/register.hpp"
 #include "made_host.hpp"
 #include "mappings.hpp"
+#include "probe/device_query.hpp"
 #include "probe/scan.hpp"
 #include "probe/transcript_format.h"
 #include "temporary_directory.hpp"
@@ -611,6 +613,16 @@ TEST_CASE("what the processes of a plugin for devices hold together, and how man
     CHECK(std::holds_alternative<Transcript>(try_plugin("libgood.so", {std::chrono::minutes(1), 0, much})));
 }
 
+TEST_CASE("processes are counted in time whatever the program lets its timers be late") {
+    const long before = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    const long late = 1'000'000'000'000; // ns
+    REQUIRE(prctl(PR_SET_TIMERSLACK, late) == 0);
+    const auto judged = try_plugin("libstarts_many_children.so", {std::chrono::minutes(2), 0, std::uint64_t{1} << 40});
+    CHECK(syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0) == late);
+    prctl(PR_SET_TIMERSLACK, before);
+    CHECK(contains(rejection_of(judged).message, "by signal 9"));
+}
+
 TEST_CASE("the memory of a plugin's children counts as its own") {
     const ProbeLimits within = {std::chrono::minutes(1), 200 << 20};
     for (const char *file : {"libtakes_memory_in_children.so", "libtakes_memory_in_threads.so"}) {
@@ -1123,6 +1135,67 @@ TEST_CASE("a program without standard streams has its plugins tried all the same
         _exit(result && Transcript::parse(result->sent).stage() == Transcript::Stage::complete ? 0 : 1);
     });
     CHECK(status == 0);
+}
+
+namespace {
+
+// Of 16, or fewer where the program was given some.
+bool use_up_layers_of_landlock() {
+    const std::uint64_t making_of_block_devices = LANDLOCK_ACCESS_FS_MAKE_BLOCK;
+    for (;;) {
+        const auto ruleset = static_cast<int>(
+            syscall(SYS_landlock_create_ruleset, &making_of_block_devices, sizeof making_of_block_devices, 0));
+        if (ruleset < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+            return false;
+        }
+        const bool is_last = syscall(SYS_landlock_restrict_self, ruleset, 0) != 0;
+        close(ruleset);
+        if (is_last) {
+            return errno == E2BIG;
+        }
+    }
+}
+
+// All of them together have some number of instructions, of which the first here answers each call.
+bool use_up_room_for_filters() {
+    for (const unsigned short length : std::array<unsigned short, 2>{4096, 64}) {
+        std::vector<sock_filter> program(length, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW});
+        const sock_fprog filter = {length, program.data()};
+        while (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+               prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0) {
+        }
+        if (errno != ENOMEM) {
+            return false;
+        }
+    }
+    return true;
+}
+
+} // namespace
+
+TEST_CASE("where the kernel has no more of what confines a process, nothing is tried, and that is said") {
+    enum { held, is_tried, cannot_be_shown };
+    for (const auto use_up : {use_up_layers_of_landlock, use_up_room_for_filters}) {
+        const bool is_landlock = use_up == use_up_layers_of_landlock;
+        CAPTURE(is_landlock);
+        const int status = status_of_child([&] {
+            if (!use_up()) {
+                _exit(cannot_be_shown);
+            }
+            HeldDirectories directories;
+            const HeldDirectoryPtr directory = directories.of(fixtures / "libgood.so");
+            std::string why;
+            const bool tried = run_probe(find_probe(), *directory, "libgood.so", limits_for({"cpu"}), false, &why) ||
+                               run_device_query("true", find_probe(), false).find(why) == std::string::npos;
+            _exit(!tried && contains(why, "it cannot be confined: the kernel has no room") ? held : is_tried);
+        });
+        REQUIRE(WIFEXITED(status));
+        if (WEXITSTATUS(status) == cannot_be_shown) {
+            MESSAGE("needs a kernel with Landlock and system call filters, for this program");
+        } else {
+            CHECK(WEXITSTATUS(status) == held);
+        }
+    }
 }
 
 TEST_CASE("in strict mode and where trust is required, a plugin that cannot be tried is not opened") {

@@ -237,6 +237,14 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
     return judge_names({*needs, file, folder, {}, std::move(inherited)}, rules);
 }
 
+std::optional<PathRules::Fault> LibraryRules::judge_searched(const std::string &folder, PathRules &rules) {
+    std::optional<PathRules::Fault> fault = rules.judge_folder(folder, PathRules::Missing::is_judged);
+    for (const std::string &below : with_builds(folder)) {
+        fault = fault ? fault : rules.judge_folder(below, PathRules::Missing::is_judged);
+    }
+    return fault;
+}
+
 // Folders with builds for newer processors, as the loader of glibc looks for them.
 const LibraryRules::Folders &LibraryRules::with_builds(const std::string &folder) {
     const auto known = builds_.find(folder);

@@ -39,6 +39,9 @@ class LibraryRules {
                                       const std::string &library_path, const std::string &program_rpath,
                                       PathRules &rules);
 
+    // The first fault of a folder where libraries are searched, and of those below it with builds for newer processors.
+    std::optional<PathRules::Fault> judge_searched(const std::string &folder, PathRules &rules);
+
     // Those of the plugin that was judged last, as far as no fault was found.
     const std::vector<TakenLibrary> &taken() const { return taken_; }
 

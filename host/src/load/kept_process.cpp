@@ -16,10 +16,13 @@
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "load/plugin_call.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -61,6 +64,10 @@ const char *locale_now() {
     return std::setlocale(LC_ALL, nullptr); // NOLINT(concurrency-mt-unsafe): plugins are opened one at a time
 }
 
+long timer_slack() { // whose wrapper returns an int, of some 2 s
+    return ::syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
+}
+
 // How numbers are rounded and trapped, which is what code notices; not the flags that operations set.
 bool same_floating_point(const std::fenv_t &one, const std::fenv_t &other) {
 #if defined(__x86_64__)
@@ -97,7 +104,7 @@ void keep_for_good(const std::locale &locale) {
 } // namespace
 
 KeptProcess::KeptProcess(const Log &log, const std::string &plugin)
-    : log_(log), plugin_(plugin), umask_(current_umask()), locale_(locale_now()),
+    : log_(log), plugin_(plugin), umask_(current_umask()), timer_slack_(timer_slack()), locale_(locale_now()),
       working_directory_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)), working_directory_path_(working_directory()) {
     (void)::stat(".", &working_directory_status_); // of a folder that cannot be looked at it stays empty
     for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
@@ -132,7 +139,7 @@ bool KeptProcess::enter_working_directory() const {
            ::chdir(working_directory_path_.c_str()) == 0;
 }
 
-bool KeptProcess::put_back_locales() const {
+KeptProcess::Locales KeptProcess::put_back_locales() const {
     const std::locale cpp_now;
     const bool is_other_cpp = cpp_now != cpp_locale_;
     const bool is_other = is_other_cpp || locale_ != locale_now();
@@ -140,10 +147,11 @@ bool KeptProcess::put_back_locales() const {
         keep_for_good(cpp_now);
         std::locale::global(cpp_locale_); // sets the one of C too, where this one has a name
     }
-    if (locale_ != locale_now()) {
-        (void)std::setlocale(LC_ALL, locale_.c_str()); // NOLINT(concurrency-mt-unsafe): as above
+    if (locale_ != locale_now() &&
+        std::setlocale(LC_ALL, locale_.c_str()) == nullptr) { // NOLINT(concurrency-mt-unsafe): as above
+        return Locales::lost;
     }
-    return is_other;
+    return is_other ? Locales::put_back : Locales::same;
 }
 
 KeptProcess::Limits KeptProcess::put_back_limits() const {
@@ -197,8 +205,18 @@ void KeptProcess::put_back() const {
     if (umask_ != unknown && umask_now != umask_ && ::umask(umask_) != umask_) {
         changed.emplace_back("the umask");
     }
-    if (put_back_locales()) {
+    const Locales locales = put_back_locales();
+    if (locales == Locales::put_back) {
         changed.emplace_back("the locale");
+    }
+    if (timer_slack() != timer_slack_) {
+        ::prctl(PR_SET_TIMERSLACK, timer_slack_);
+        changed.emplace_back("the timer slack of the thread that loads it");
+    }
+    if (locales == Locales::lost) {
+        log_.warning(fmt::format("Plugin '{}' changed the locale when it was opened; '{}' cannot be set again, for "
+                                 "instance as LOCPATH is another by now, and it stays '{}'",
+                                 plugin_, visible_line(locale_), visible_line(locale_now())));
     }
     if (!is_working_directory()) {
         if (enter_working_directory()) {

@@ -16,10 +16,10 @@
 
 namespace opdock::core {
 
-// Remembers on construction the umask, the limits of resources, the calling thread's signal mask and floating point
-// environment, the locales of C and C++ and the working directory. Puts back on destruction what differs then, with a
-// warning that names the plugin. Signal handlers and the environment stay as the plugin leaves them: others may use
-// them by then.
+// Remembers on construction the umask, the limits of resources, the calling thread's signal mask, timer slack and
+// floating point environment, the locales of C and C++ and the working directory. Puts back on destruction what differs
+// then, with a warning that names the plugin. Signal handlers and the environment stay as the plugin leaves them:
+// others may use them by then.
 class KeptProcess {
   public:
     // Both must live as long.
@@ -32,8 +32,8 @@ class KeptProcess {
     void put_back() const;
     enum class Limits { same, put_back, lowered }; // the last: some for good
     Limits put_back_limits() const;
-    // Returns whether one of them was another.
-    bool put_back_locales() const;
+    enum class Locales { same, put_back, lost }; // the last: that of C cannot be had again
+    Locales put_back_locales() const;
     bool is_working_directory() const;
     // False when it cannot be entered any more.
     bool enter_working_directory() const;
@@ -43,6 +43,7 @@ class KeptProcess {
     mode_t umask_;
     std::array<rlimit, RLIM_NLIMITS> limits_{};
     sigset_t blocked_{};
+    long timer_slack_; // of the calling thread, in nanoseconds
     std::fenv_t floating_point_{};
     std::string locale_;
     std::locale cpp_locale_; // the global one, which streams begin with

@@ -9,11 +9,19 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "probe/transcript_format.h"
+
 namespace opdock::core {
+
+const char *const not_confined =
+    "it cannot be confined: the kernel has no room for another layer of Landlock, or another "
+    "filter of system calls (seccomp), of this program";
+
 namespace {
 
 int open_handle(pid_t process) {
@@ -69,7 +77,15 @@ ChildStart::ChildStart() {
 }
 
 ChildProcess::ChildProcess(pid_t process, Descriptor status)
-    : process_(process), handle_(open_handle(process)), status_(std::move(status)) {}
+    : process_(process), handle_(open_handle(process)), status_(std::move(status)),
+      timer_slack_(syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0)) {
+    prctl(PR_SET_TIMERSLACK, 1); // nanosecond
+}
+
+ChildProcess::~ChildProcess() {
+    reap();
+    prctl(PR_SET_TIMERSLACK, timer_slack_);
+}
 
 bool ChildProcess::ended() const {
     siginfo_t info{};
@@ -104,9 +120,13 @@ ProcessEnd ChildProcess::reap() {
             kill(-process_, SIGKILL);
         }
         const auto reaped = TEMP_FAILURE_RETRY(waitpid(process_, &end_.status, 0));
+        int said = 0;
+        const bool is_said =
+            TEMP_FAILURE_RETRY(read(status_.get(), &said, sizeof said)) == static_cast<ssize_t>(sizeof said);
+        end_.confined = !is_said || said != OPDOCK_PROBE_UNCONFINED;
         // The program may reap every child itself, or ignore SIGCHLD.
-        end_.known = reaped == process_ || TEMP_FAILURE_RETRY(read(status_.get(), &end_.status, sizeof end_.status)) ==
-                                               static_cast<ssize_t>(sizeof end_.status);
+        end_.known = reaped == process_ || is_said;
+        end_.status = reaped == process_ ? end_.status : said;
         process_ = -1;
     }
     return end_;

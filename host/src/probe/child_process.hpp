@@ -15,8 +15,9 @@ namespace opdock::core {
 // How a process ended.
 struct ProcessEnd {
     bool in_time = true;
-    int status = 0;    // as waitpid gives it; of no meaning when the process was killed, or reaped by somebody else
-    bool known = true; // not where what watches it was killed, and the program takes the ends of all children
+    int status = 0;       // as waitpid gives it; of no meaning when the process was killed, or reaped by somebody else
+    bool known = true;    // not where what watches it was killed, and the program takes the ends of all children
+    bool confined = true; // else nothing was run: the kernel has no more for this program of what confines a process
 };
 
 // ", with exit code 3", ", by signal 11 (Segmentation fault)"; "" when it is not known.
@@ -41,6 +42,9 @@ struct ChannelFailure {
     int code;
 };
 
+// What to say where a process was not confined.
+extern const char *const not_confined;
+
 // A session of its own, so that its children can be killed with it, and so that the terminal and the priority of the
 // host's session are not its; signals as a new program finds them; no descriptor but the ones it is given, and nothing
 // to read.
@@ -56,7 +60,7 @@ class ChildProcess {
     // `status` is where the process itself writes how it ends, for programs that take the ends of all children.
     ChildProcess(pid_t process, Descriptor status);
     // Whatever it started goes with it.
-    ~ChildProcess() { reap(); }
+    ~ChildProcess();
     ChildProcess(const ChildProcess &) = delete;
     ChildProcess &operator=(const ChildProcess &) = delete;
 
@@ -75,6 +79,7 @@ class ChildProcess {
     pid_t process_;
     Descriptor handle_;
     Descriptor status_;
+    long timer_slack_; // of the thread, which may let its timers be late by seconds; they are in time meanwhile
     ProcessEnd end_;
 };
 

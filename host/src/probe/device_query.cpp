@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 
 #include "files/descriptor.hpp"
 #include "files/path_rules.hpp"
+#include "inspect/library_rules.hpp"
 #include "probe/child_process.hpp"
 #include "probe/probe.hpp"
 #include "probe/transcript_format.h"
@@ -51,12 +53,37 @@ std::string find_program(const std::string &name) {
     return {};
 }
 
-// The program that Linux runs for a script, by the script's first line; "" for any other file.
+// The dynamic loader that a program asks for (PT_INTERP); "" where it asks for none.
+template<class Header, class Segment>
+std::string loader_of(int file) {
+    constexpr std::size_t longest = 4096; // with its NUL, as Linux has it
+    Header header{};
+    Segment segment{};
+    if (::pread(file, &header, sizeof header, 0) != sizeof header || header.e_phentsize != sizeof segment) {
+        return {};
+    }
+    for (std::size_t i = 0; i < header.e_phnum; ++i) {
+        const auto at = static_cast<off_t>(header.e_phoff + i * sizeof segment);
+        if (::pread(file, &segment, sizeof segment, at) == sizeof segment && segment.p_type == PT_INTERP) {
+            std::string path(std::min<std::size_t>(segment.p_filesz, longest), '\0');
+            const ssize_t got = ::pread(file, path.data(), path.size(), static_cast<off_t>(segment.p_offset));
+            return path.substr(0, std::min(path.find('\0'), static_cast<std::size_t>(std::max<ssize_t>(got, 0))));
+        }
+    }
+    return {};
+}
+
+// The program that Linux runs for another one: for a script, by its first line, or a dynamic loader; "" for any other
+// file.
 std::string interpreter_of(const std::string &program) {
     const Descriptor file(::open(program.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     char text[256];
-    const ssize_t got = file.get() >= 0 ? ::read(file.get(), text, sizeof text) : 0;
+    const ssize_t got = file.get() >= 0 ? ::pread(file.get(), text, sizeof text, 0) : 0;
     const std::string_view begin(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (begin.starts_with(ELFMAG) && begin.size() > EI_CLASS) {
+        return text[EI_CLASS] == ELFCLASS32 ? loader_of<Elf32_Ehdr, Elf32_Phdr>(file.get())
+                                            : loader_of<Elf64_Ehdr, Elf64_Phdr>(file.get());
+    }
     if (!begin.starts_with("#!")) {
         return {};
     }
@@ -79,15 +106,14 @@ std::string judge_programs(std::string program, const JudgeProgram &judge) {
     return {};
 }
 
-// The folders of a list that are absolute and that nobody else may write to, so that what the command runs and loads
+// The folders of a list that are absolute and that `judge` finds no fault of, so that what the command runs and loads
 // by its name is not somebody else's. Which folder "$LIB" and the like are part of the dynamic loader alone knows.
-std::string safe_folders(std::string_view list, std::string_view separators) {
-    PathRules rules;
+template<class Judge>
+std::string safe_folders(std::string_view list, std::string_view separators, Judge judge) {
     std::string safe;
     for (const std::string_view element : split_path(list, separators)) {
         const std::string folder(element);
-        if (folder.starts_with('/') && folder.find('$') == std::string::npos &&
-            !rules.judge_folder(folder, PathRules::Missing::is_judged)) {
+        if (folder.starts_with('/') && folder.find('$') == std::string::npos && !judge(folder)) {
             safe += (safe.empty() ? "" : ":") + folder;
         }
     }
@@ -97,14 +123,21 @@ std::string safe_folders(std::string_view list, std::string_view separators) {
 // The program's environment, with such folders alone. PATH is always set: shells have one of their own otherwise.
 std::vector<std::string> environment_of_command() {
     constexpr std::string_view programs = "PATH=", libraries = "LD_LIBRARY_PATH=";
+    PathRules rules;
+    LibraryRules library_rules;
+    const auto of_programs = [&](const std::string &folder) {
+        return rules.judge_folder(folder, PathRules::Missing::is_judged);
+    };
+    const auto of_libraries = [&](const std::string &folder) { return library_rules.judge_searched(folder, rules); };
     std::string path;
     std::vector<std::string> all;
     for (char **variable = environ; *variable != nullptr; ++variable) {
         const std::string_view text = *variable;
         if (text.starts_with(programs)) {
-            path = safe_folders(text.substr(programs.size()), ":");
+            path = safe_folders(text.substr(programs.size()), ":", of_programs);
         } else if (text.starts_with(libraries)) {
-            if (const std::string folders = safe_folders(text.substr(libraries.size()), ":;"); !folders.empty()) {
+            if (const std::string folders = safe_folders(text.substr(libraries.size()), ":;", of_libraries);
+                !folders.empty()) {
                 all.push_back(std::string(libraries) + folders);
             }
         } else {
@@ -174,6 +207,9 @@ std::string run_device_query(const std::string &command, const std::string &prob
     try {
         const bool in_time = child.wait_until(ChildProcess::Clock::now() + limit);
         const ProcessEnd end = child.reap();
+        if (!end.confined) {
+            return could_not(not_confined);
+        }
         if (!in_time) {
             return fmt::format("its vendor's device_query_command '{}' was stopped after {} s", command,
                                std::chrono::duration<double>(limit).count());

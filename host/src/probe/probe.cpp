@@ -194,6 +194,10 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
         for (std::size_t i = 0; i < pipe_bytes / piece_bytes && drain_printed(printed.ours.get(), result); ++i) {
         }
         result.end.in_time = ended;
+        if (!result.end.confined) {
+            *why = not_confined;
+            return std::nullopt;
+        }
         return result;
     } catch (const ChannelFailure &failure) { // nothing is known of the plugin
         return could_not(failure.call, failure.code);

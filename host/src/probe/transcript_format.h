@@ -48,9 +48,10 @@ enum {
 #define OPDOCK_TRANSCRIPT_NULL_TEXT UINT32_MAX
 
 /* Where the probe finds its ends. */
-#define OPDOCK_PROBE_CHANNEL 3   /* the transcript is written here */
-#define OPDOCK_PROBE_DIRECTORY 4 /* the plugin's folder */
-#define OPDOCK_PROBE_STATUS 5    /* how the process with the plugin ended, as waitpid has it: an int */
+#define OPDOCK_PROBE_CHANNEL 3          /* the transcript is written here */
+#define OPDOCK_PROBE_DIRECTORY 4        /* the plugin's folder */
+#define OPDOCK_PROBE_STATUS 5           /* how the process with the plugin ended, as waitpid has it: an int; or this: */
+#define OPDOCK_PROBE_UNCONFINED 0x10000 /* no process of waitpid's ends so: nothing was tried */
 
 /* Has the probe ask the command of a vendor for its device instead. It ends as that ends; by these where there is none,
  * as shells and env(1) say it. */
