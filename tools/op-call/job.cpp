@@ -61,7 +61,8 @@ std::optional<Job> builtin_job(const Host &host, const Subject &subject, const s
             return std::nullopt;
         }
         try {
-            Job job = job_of(host, {subject.op, subject.impl, call->inputs, call->attributes});
+            Job job = job_of(host, {subject.op, {}, call->inputs, call->attributes});
+            job.subject.impl = subject.impl; // which there is: to look it up each time would take most of the time
             takes(job);
             reason.clear();
             return job;

@@ -27,7 +27,7 @@ std::optional<size_t> candidates(const Host &host, const Job &job, DLDevice devi
     op_call::Operands outputs = op_call::infer_outputs(op, job.signature, inputs, job.arguments);
     op_call::put_on(outputs, job.signature.outputs, device);
     const op_call::Call call(job.signature, inputs, outputs, job.arguments.attributes, device);
-    const Policy policy = op_call::only(host, job.subject.op, job.subject.impl);
+    const Policy policy = op_call::nothing_but(host, job.subject.op, job.subject.impl);
     char *text = nullptr;
     detail::check(opdock_explain_call(op.c(), &call.args().c(), policy.c(), &text));
     const json explained = json::parse(detail::take(text));
