@@ -161,7 +161,7 @@ def test_wrong_calls_say_what_was_expected(rng):
         ours.dropout_fwd(x, jnp.zeros(2, jnp.int32))
     with pytest.raises(AttributeError, match="no op 'jelu'"):
         ours.__getattr__("jelu")
-    with pytest.raises(Exception, match="'input' is of dtype int32, and f32 or f16 or bf16 was expected"):
+    with pytest.raises(Exception, match="'input' is of dtype int32, and f64 or f32 or f16 or bf16 was expected"):
         ours.gelu(jnp.zeros(3, jnp.int32)).block_until_ready()
 
 

@@ -7,9 +7,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import DEVICE
+
 import opdock.torch
 from opdock._gradients import formula_of
-from conftest import DEVICE
 from opdock.torch import _ops
 from opdock.torch._schema import DTYPES
 
@@ -323,7 +324,10 @@ def test_wrong_calls_say_what_the_host_says_also_when_they_are_traced():
 def test_tensors_without_data_are_checked_as_others_are():
     meta = {"device": "meta"}
     for call, message in [
-        (lambda: ops.gelu(torch.zeros(3, dtype=torch.int32, **meta)), "int32, and f32 or f16 or bf16 or f64 was expected"),
+        (
+            lambda: ops.gelu(torch.zeros(3, dtype=torch.int32, **meta)),
+            "int32, and f64 or f32 or f16 or bf16 was expected",
+        ),
         (lambda: ops.mul(torch.zeros(3, **meta), torch.zeros(3, dtype=torch.float16, **meta)), "and f32 was expected"),
         (lambda: ops.cross_entropy_fwd(torch.zeros(3, 8, **meta), torch.zeros(3, **meta)), "and i64 was expected"),
         (lambda: ops.fused_rope_fwd(torch.zeros(9, 2, 3, 8, **meta), torch.zeros(8, 1, 1, 8, **meta)), "m >= s"),

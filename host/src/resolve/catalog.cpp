@@ -1,10 +1,10 @@
 #include "resolve/catalog.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include <spdlog/fmt/fmt.h>
 
+#include "signature/dtype.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
 
@@ -33,23 +33,19 @@ const OpForm &longest_of(const std::vector<OpForm> &forms) {
     return *longest;
 }
 
-// What each variable of `longest` may stand for in any of the forms: in the order of the form that allows most, and
-// then what others add.
+// What each variable of `longest`, which is one of the forms, may stand for in any of them.
 std::vector<std::vector<uint32_t>> allowed_by_any(const std::vector<OpForm> &forms, const Signature &longest) {
     std::vector<std::vector<uint32_t>> allowed(longest.allowed_dtypes.size());
     for (size_t i = 0; i < allowed.size(); ++i) {
-        std::vector<const std::vector<uint32_t> *> sets = {&longest.allowed_dtypes[i]};
-        for (const OpForm &form : forms) {
-            if (i < form.signature->allowed_dtypes.size()) {
-                sets.push_back(&form.signature->allowed_dtypes[i]);
+        for (const NamedDtype &known : named_dtypes) { // in which order signatures have them
+            const auto allows = [&](const OpForm &form) {
+                const auto &of_form = form.signature->allowed_dtypes;
+                return i < of_form.size() &&
+                       std::find(of_form[i].begin(), of_form[i].end(), known.packed) != of_form[i].end();
+            };
+            if (std::any_of(forms.begin(), forms.end(), allows)) {
+                allowed[i].push_back(known.packed);
             }
-        }
-        std::stable_sort(sets.begin(), sets.end(),
-                         [](const auto *one, const auto *other) { return one->size() > other->size(); });
-        for (const std::vector<uint32_t> *set : sets) {
-            std::copy_if(set->begin(), set->end(), std::back_inserter(allowed[i]), [&](uint32_t dtype) {
-                return std::find(allowed[i].begin(), allowed[i].end(), dtype) == allowed[i].end();
-            });
         }
     }
     return allowed;
