@@ -109,6 +109,7 @@ class Program:
             "CMAKE_C_FLAGS_DEBUG": "",
             "CMAKE_CXX_FLAGS_DEBUG": "",
             "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+            "CMAKE_UNITY_BUILD": "OFF",  # each mutant is one source
             "CMAKE_PROJECT_opdock_INCLUDE": self.work / "trace.cmake",
             "OPDOCK_BUILD_PLUGINS": "OFF",
             "OPDOCK_SKIP_CUDA": "ON",
