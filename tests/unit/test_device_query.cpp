@@ -256,6 +256,16 @@ TEST_CASE(
     const std::string builds = own + "/glibc-hwcaps/x86-64-v2"; // where it looks, too
     REQUIRE(std::filesystem::create_directories(builds));
     CHECK(sees(own + ":/usr/bin:/bin", own));
+    const std::filesystem::path library = std::filesystem::path(builds) / "libdep.so.1";
+    std::ofstream(library) << "not looked into";
+    CHECK(sees(own + ":/usr/bin:/bin", own));
+    REQUIRE(chmod(library.c_str(), 0666) == 0);
+    CHECK(sees(own + ":/usr/bin:/bin", "none"));
+    std::filesystem::rename(library, everybodys + "/libdep.so.1");
+    std::filesystem::create_symlink(everybodys + "/libdep.so.1", own + "/libdep.so");
+    CHECK(sees(own + ":/usr/bin:/bin", "none"));
+    std::filesystem::remove(everybodys + "/libdep.so.1"); // the link leads nowhere
+    CHECK(sees(own + ":/usr/bin:/bin", own));
     REQUIRE(chmod(builds.c_str(), 0777) == 0);
     CHECK(sees(own + ":/usr/bin:/bin", "none"));
     setenv("PATH", ".", 1);

@@ -67,4 +67,18 @@ Policy nothing_but(const Host &host, const std::string &op, const std::string &i
     return host.policy({{"per_op", op + "=impl:" + impl}, {"strict", "1"}});
 }
 
+std::string not_served_by(const std::string &impl, const std::string &other) {
+    return "'" + other + "' serves it, and not '" + impl +
+           "': the machine's policy enforces an order, which goes before what a program asks for. 'plugin-ls --why' "
+           "says which.";
+}
+
+Prepared prepare_for(const Host &host, const std::string &op, const std::string &impl, const Args &args) {
+    Prepared prepared = host.op(op).prepare(args, nothing_but(host, op, impl));
+    if (prepared.impl() != impl) {
+        throw Error(OPDOCK_ALL_DROPPED, not_served_by(impl, prepared.impl()));
+    }
+    return prepared;
+}
+
 } // namespace opdock::op_call

@@ -23,7 +23,14 @@ std::vector<Implementation> implementations_of(const Host &host, const std::stri
 // that name.
 Policy only(const Host &host, const std::string &op, const std::string &impl);
 
-// Nothing but this implementation, which is one of the op's, and no fallback.
+// Nothing but this implementation, which is one of the op's, and no fallback: unless the machine's policy enforces an
+// order of its own, which goes before that of a program.
 Policy nothing_but(const Host &host, const std::string &op, const std::string &impl);
+
+// What to say where such an order has `other` serve in the place of `impl`.
+std::string not_served_by(const std::string &impl, const std::string &other);
+
+// A call of the op prepared for this implementation. Throws Error: also where another one would serve it.
+Prepared prepare_for(const Host &host, const std::string &op, const std::string &impl, const Args &args);
 
 } // namespace opdock::op_call

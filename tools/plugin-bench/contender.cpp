@@ -29,8 +29,7 @@ opdock_status run(void *user_data) {
 
 Contender::Contender(const Host &host, const std::string &op, const std::string &impl_id,
                      const op_call::PlacedCall &call, DLDevice device)
-    : host_(host), device_(device),
-      prepared_(host.op(op).prepare(call.args(), op_call::nothing_but(host, op, impl_id))) {
+    : host_(host), device_(device), prepared_(op_call::prepare_for(host, op, impl_id, call.args())) {
     if (prepared_.workspace_size() != 0) {
         workspace_.emplace(host, device, prepared_.workspace_size());
     }

@@ -7,6 +7,7 @@
 #include "counted.hpp"
 #include "inputs.hpp"
 #include "op-call/element.hpp"
+#include "op-call/requested.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -104,7 +105,7 @@ void PlacedRun::share_inputs(const Signature &signature) {
     }
 }
 
-opdock_status PlacedRun::prepare(const Op &op, const Policy &policy, std::string &message) {
+opdock_status PlacedRun::prepare(const Op &op, const Policy &policy, const std::string &impl, std::string &message) {
     opdock_prepared *prepared = nullptr;
     const opdock_status status = opdock_prepare(op.c(), &call_->args().c(), policy.c(), &prepared);
     if (status != OPDOCK_OK) {
@@ -112,6 +113,10 @@ opdock_status PlacedRun::prepare(const Op &op, const Policy &policy, std::string
         return status;
     }
     prepared_.emplace(prepared);
+    if (prepared_->impl() != impl) {
+        message = op_call::not_served_by(impl, prepared_->impl());
+        return OPDOCK_ALL_DROPPED;
+    }
     if (prepared_->workspace_size() != 0) {
         workspace_ = std::make_unique<PlacedTensor>(where_, "its workspace", OPDOCK_U8,
                                                     std::vector{static_cast<int64_t>(prepared_->workspace_size())},

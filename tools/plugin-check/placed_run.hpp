@@ -18,8 +18,9 @@ class PlacedRun {
     PlacedRun(const Where &where, const Op &op, const op_call::Signature &signature, const Case &one,
               const std::vector<op_call::Tensors> &inputs, size_t alignment, bool at_end);
 
-    // OPDOCK_OK, or what says that it was not prepared; `message` then has the reason.
-    opdock_status prepare(const Op &op, const Policy &policy, std::string &message);
+    // OPDOCK_OK, or what says that it was not prepared, also where another implementation than `impl` would serve;
+    // `message` then has the reason.
+    opdock_status prepare(const Op &op, const Policy &policy, const std::string &impl, std::string &message);
 
     // Puts the inputs' values in place again and poisons everything that is to be written.
     void reset(std::byte poison);

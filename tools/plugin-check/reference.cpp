@@ -166,7 +166,7 @@ bool Reference::takes(const Shapes &shapes) const {
         }
         if (exists()) {
             const op_call::Call call(signature_, inputs, outputs, attributes, cpu);
-            static_cast<void>(op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_)));
+            static_cast<void>(op_call::prepare_for(host_, signature_.op, impl_id_, call.args()));
         }
         return true;
     } catch (const Error &) {
@@ -203,7 +203,7 @@ Results Reference::run_here(const Case &one, std::vector<Tensors> &inputs) const
                                           [&](size_t o) { return one.has(signature_.outputs[o]); });
     const std::vector<Tensors> outputs = allocate(out);
     const op_call::Call call(signature_, in, out, one.attributes, cpu);
-    const Prepared prepared = op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_));
+    const Prepared prepared = op_call::prepare_for(host_, signature_.op, impl_id_, call.args());
     plugin_check::run(prepared, op_call::pointers_of(signature_, in, out));
     std::vector<Output> written;
     for (size_t i = 0; i < outputs.size(); ++i) {

@@ -97,7 +97,7 @@ json WorkerCalls::call_once(Slot &slot, const json &turn, size_t &bytes) {
     PlacedRun &placed = *slot.placed;
     std::string message;
     const ProcessState before;
-    const opdock_status prepared = placed.prepare(op_, policy_, message);
+    const opdock_status prepared = placed.prepare(op_, policy_, subject_.impl_id, message);
     if (prepared == OPDOCK_OK && turn.at("after_zeros").get<bool>()) {
         std::string of_others;
         (void)placed.run_on_zeros(of_others);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cli/exit.hpp"
+#include "cli/suggest.hpp"
 #include "op-call/call.hpp"
 #include "op-call/placed_call.hpp"
 #include "op-call/requested.hpp"
@@ -204,6 +205,9 @@ Outcome call(const Host &host, const Request &request, DLDevice device, const Si
     uint64_t left = uint64_t{1} + request.repeat; // calls; an op may have thousands of implementations
     for (const op_call::Implementation &impl : op_call::implementations_of(host, request.op)) {
         if (const uint64_t calls = left != 0 ? host.served(request.op, impl.id) : 0; calls != 0) {
+            if (!request.impl.empty() && !cli::same_name(impl.id, request.impl)) {
+                throw cli::Failure("--impl " + request.impl + ": " + op_call::not_served_by(request.impl, impl.id));
+            }
             outcome.served.emplace_back(impl.id, calls);
             left -= std::min(left, calls);
             outcome.fell_back |= device.device_type != kDLCPU && impl.device == "cpu";

@@ -238,11 +238,24 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
 }
 
 std::optional<PathRules::Fault> LibraryRules::judge_searched(const std::string &folder, PathRules &rules) {
-    std::optional<PathRules::Fault> fault = rules.judge_folder(folder, PathRules::Missing::is_judged);
-    for (const std::string &below : with_builds(folder)) {
-        fault = fault ? fault : rules.judge_folder(below, PathRules::Missing::is_judged);
+    Folders folders = with_builds(folder);
+    folders.push_back(folder);
+    for (const std::string &one : folders) {
+        if (auto fault = rules.judge_folder(one, PathRules::Missing::is_judged)) {
+            return fault;
+        }
+        std::error_code no_more;
+        for (std::filesystem::directory_iterator entry(one, no_more), end; !no_more && entry != end;
+             entry.increment(no_more)) {
+            std::error_code not_there; // a link that leads nowhere
+            if (entry->path().filename().string().find(".so") != std::string::npos && entry->exists(not_there)) {
+                if (auto fault = rules.judge(entry->path().string())) {
+                    return fault;
+                }
+            }
+        }
     }
-    return fault;
+    return std::nullopt;
 }
 
 // Folders with builds for newer processors, as the loader of glibc looks for them.

@@ -39,7 +39,8 @@ class LibraryRules {
                                       const std::string &library_path, const std::string &program_rpath,
                                       PathRules &rules);
 
-    // The first fault of a folder where libraries are searched, and of those below it with builds for newer processors.
+    // The first fault of a folder where libraries are searched, of those below it with builds for newer processors, and
+    // of the libraries in them.
     std::optional<PathRules::Fault> judge_searched(const std::string &folder, PathRules &rules);
 
     // Those of the plugin that was judged last, as far as no fault was found.

@@ -340,6 +340,43 @@ TEST_CASE("what the policy keeps out is not found right") {
     }
 }
 
+TEST_CASE("what an enforced order has another implementation serve is not found right, nor timed") {
+    const TemporaryDirectory etc; // the whole of it, in a mount namespace
+    std::filesystem::create_directory(etc.path() / "opdock");
+    etc.write("opdock/policy.yaml", "enforce:\n  per_op:\n    relu: [default, reference]\n");
+    for (const char *const file : {"passwd", "group", "ld.so.cache"}) {
+        std::filesystem::copy("/etc/" + std::string(file), etc.path() / file);
+    }
+    const Tool unshare("/usr/bin/unshare", {});
+    const auto run = [&](const std::vector<std::string> &command) {
+        std::vector<std::string> arguments = {
+            "-rm", "sh",
+            "-c",  R"(mount --bind "$1" /etc && shift && exec env PLUGIN_DEFAULT_PLUGINS=reference "$@")",
+            "sh",  etc.path().string()};
+        arguments.insert(arguments.end(), command.begin(), command.end());
+        return unshare.run(arguments);
+    };
+    if (run({"/bin/true"}).code != 0) {
+        MESSAGE("needs the right to make namespaces of users and mounts");
+        return;
+    }
+    const std::string file = fixture("more_dtypes"), impl = "vendor.more-dtypes", shape = "input=f32[4,8]";
+    const std::vector<std::string> check = {PLUGIN_CHECK, file, "--op", "relu", "--impl", impl, "--shape", shape};
+    CHECK(Tool("/usr/bin/env", {}).run(check).code == 0);
+    const Finished checked = run(check);
+    CHECK(checked.code == 1);
+    CHECK(contains(checked.out, "declines-all"));
+    const std::string served = "'reference.cpp' serves it, and not 'vendor.more-dtypes': the machine's";
+    const Finished timed =
+        run({PLUGIN_BENCH, "relu", "--impl", impl, "--shape", shape, "--modules", file, "--modules", REFERENCE_PLUGIN});
+    CHECK(timed.code == 1);
+    CHECK(contains(timed.err + timed.out, served));
+    const Finished called = run({PLUGIN_RUN, "relu", "--impl", impl, "--in", "input=random:f32[4,8]", "--modules", file,
+                                 "--modules", REFERENCE_PLUGIN});
+    CHECK(called.code == 1);
+    CHECK(contains(called.err, served));
+}
+
 TEST_CASE("a plugin that crashes at its end is found also by one who ignores the ends of children") {
     const Tool env("/usr/bin/env", {});
     const Finished finished = env.run({"--ignore-signal=CHLD", PLUGIN_CHECK, fixture("planted"), "--op",
