@@ -27,7 +27,7 @@ Policy only(const Host &host, const std::string &op, const std::string &impl);
 // order of its own, which goes before that of a program.
 Policy nothing_but(const Host &host, const std::string &op, const std::string &impl);
 
-// What to say where such an order has `other` serve in the place of `impl`.
+// The message for such an order, by which `other` serves in the place of `impl`.
 std::string not_served_by(const std::string &impl, const std::string &other);
 
 // A call of the op prepared for this implementation. Throws Error: also where another one would serve it.

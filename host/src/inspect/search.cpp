@@ -226,7 +226,7 @@ class Search {
         std::set<std::string> others;
     };
 
-    // Whether a file that was found before is a candidate again, by another manifest in another folder.
+    // Marks a file that another manifest, in another folder, makes a candidate again, and returns whether it did.
     bool is_again(PluginCandidate &candidate, Seen &seen) const {
         candidate.again = seen.folder != folders_ && seen.manifest != candidate.manifest &&
                           seen.others.insert(candidate.manifest).second;

@@ -42,7 +42,7 @@ struct ChannelFailure {
     int code;
 };
 
-// What to say where a process was not confined.
+// The reason that messages give for a process that was not confined.
 extern const char *const not_confined;
 
 // A session of its own, so that its children can be killed with it, and so that the terminal and the priority of the

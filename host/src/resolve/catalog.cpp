@@ -33,7 +33,7 @@ const OpForm &longest_of(const std::vector<OpForm> &forms) {
     return *longest;
 }
 
-// What each variable of `longest`, which is one of the forms, may stand for in any of them.
+// Returns, for each dtype variable, all dtypes that any form allows. `longest` is one of the forms.
 std::vector<std::vector<uint32_t>> allowed_by_any(const std::vector<OpForm> &forms, const Signature &longest) {
     std::vector<std::vector<uint32_t>> allowed(longest.allowed_dtypes.size());
     for (size_t i = 0; i < allowed.size(); ++i) {
