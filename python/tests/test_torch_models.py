@@ -301,6 +301,42 @@ def test_a_layer_adds_and_normalizes_at_once_where_nobody_looks_between():
         type(layer).forward = own
 
 
+def served(name: str) -> int:
+    host = opdock.torch.host()
+    return sum(host.served(name, one["impl_id"]) for one in host.explain(name)["kept"])
+
+
+def test_a_layer_normalizes_its_result_for_the_norm_after_it():
+    model, inputs = make("Llama").train(), inputs_of("Llama")
+    layers, norm, expected = model.model.layers, model.model.norm, step(model, inputs)
+    x = torch.randn(1, 3, 32)
+    angles = model.model.rotary_emb(x, torch.arange(3)[None])
+    one_layer = layers[0](x, position_embeddings=angles)
+    normed = norm(one_layer)
+    with opdock.torch.use(model, unused=["fused_rope_qk_fwd", "fused_rope_fwd"]):
+
+        def check(fused: int, apart: int) -> None:
+            before = served("fused_add_rmsnorm_fwd"), served("rmsnorm_fwd")
+            torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
+            assert (served("fused_add_rmsnorm_fwd") - before[0], served("rmsnorm_fwd") - before[1]) == (fused, apart)
+
+        check(4, 1)
+        hook = norm.register_forward_pre_hook(lambda *_: None)  # it is called, and the layer leaves it its work
+        check(3, 2)
+        hook.remove()
+        hook = layers[1].register_forward_pre_hook(lambda _, given: (given[0] * 1.0, *given[1:]))  # another tensor
+        check(4, 2)
+        hook.remove()
+        # What a layer leaves is of one sum: another norm, and this norm of another tensor, compute.
+        torch.testing.assert_close(layers[0](x, position_embeddings=angles), one_layer)
+        torch.testing.assert_close(norm(one_layer), normed)
+        copied = copy.deepcopy(model)
+        check(4, 1)
+        torch.testing.assert_close(step(copied, inputs), expected, rtol=1e-4, atol=1e-5)
+        assert vars(copied.model.layers[0])["_opdock_after"].norm is copied.model.layers[1].input_layernorm
+    assert not any(name.startswith("_opdock") for one in model.modules() for name in vars(one))
+
+
 def test_generation_gives_the_same_tokens():
     model, ids = make("Llama"), torch.randint(3, 97, (2, 5))
     options = {"max_new_tokens": 6, "do_sample": False}
@@ -441,7 +477,7 @@ def test_the_report_says_who_served_and_what_was_never_asked(device):
         model(**inputs_of("Llama"))
         torch.relu(torch.ones(3))
         text = opdock.torch.report()
-    assert "  model.norm (LlamaRMSNorm): rmsnorm_fwd: 1 call\n" in text
+    assert "  model.norm (LlamaRMSNorm): fused_add_rmsnorm_fwd, rmsnorm_fwd: 1 call\n" in text
     assert "  aten::relu (relu): 1 by opdock, 0 by torch\n" in text
     server = {"cpu": "default.cpu", "cuda": "vendor.cuda"}[device]
     assert f"\n  rmsnorm_fwd: {server} " in text and "never asked: " in text

@@ -158,6 +158,8 @@ def _norm(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
     for zero_centered in (False, True):
 
         def call(self: Any, x: torch.Tensor, zero_centered: bool) -> Any:
+            if (normed := _layers.ready(self, x)) is not None:
+                return normed
             parameters = (self.weight, self.bias) if is_layer_norm else (self.weight,)
             own = torch.finfo(x.dtype).eps if eps is None else eps
             return op(x, *parameters, eps=own, zero_centered_gamma=zero_centered)
@@ -379,6 +381,20 @@ def _use_loss(done: Use, model: nn.Module, is_wanted: Callable[[str], bool], wit
         done._set(model, "_loss_function", done._counted(place, _loss_of_causal_lm, own))  # type: ignore[arg-type]
 
 
+def _use_sums(done: Use, model: nn.Module, device: torch.device) -> None:
+    """Has layers that were replaced normalize their results, too, where the norm behind them was replaced."""
+    places = {model.get_submodule(place.module): place for place in done.places if place.ops}
+    for layer, norm in _layers.behind(model):
+        at, of_norm = places.get(layer), places.get(norm)
+        if at is None or of_norm is None or at.ops + of_norm.ops != ("fused_add_rmsnorm_fwd", "rmsnorm_fwd"):
+            continue
+        after = _layers.after(norm, device)
+        if after is not None:
+            of_norm.ops = (*at.ops, *of_norm.ops)
+            done._set(layer, _layers.AFTER, after)
+            done._set(norm, _layers.READY, None)
+
+
 def _is_replaced(module: nn.Module) -> bool:
     return "forward" in vars(module)
 
@@ -440,6 +456,8 @@ def use(
                     else:
                         _rope.patch(sys.modules[type(module).__module__])
                         done._replace(module, name, (rope,), _rope.angles(rope))
+            if adds:
+                _use_sums(done, model, device)
         _use_loss(done, model, is_wanted, linear_cross_entropy)
     except BaseException:
         done.undo()
