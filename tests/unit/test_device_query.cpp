@@ -264,7 +264,9 @@ TEST_CASE(
     std::filesystem::rename(library, everybodys + "/libdep.so.1");
     std::filesystem::create_symlink(everybodys + "/libdep.so.1", own + "/libdep.so");
     CHECK(sees(own + ":/usr/bin:/bin", "none"));
-    std::filesystem::remove(everybodys + "/libdep.so.1"); // the link leads nowhere
+    std::filesystem::remove(everybodys + "/libdep.so.1"); // the link leads nowhere, as long as nobody makes it again
+    CHECK(sees(own + ":/usr/bin:/bin", "none"));
+    std::filesystem::remove(own + "/libdep.so");
     CHECK(sees(own + ":/usr/bin:/bin", own));
     REQUIRE(chmod(builds.c_str(), 0777) == 0);
     CHECK(sees(own + ":/usr/bin:/bin", "none"));

@@ -161,6 +161,55 @@ TEST_CASE("a folder that is not there is judged by who could make it") {
     CHECK(place.blamed(needs(place.b + "/build/lib")) == "");
 }
 
+TEST_CASE("a link that leads nowhere is judged by who could make what it leads to") {
+    const Place place;
+    Place::put(place.b);
+    const std::string others = place.folder("others"), path = place.a + ":" + place.b;
+    const auto link = [&](const std::string &target, const std::string &at) {
+        const fs::path made = fs::path(place.a) / at;
+        fs::create_directories(made.parent_path());
+        fs::remove_all(made);
+        fs::create_symlink(target, made);
+    };
+    for (const char *at :
+         {"libdependency.so", "glibc-hwcaps/x86-64-v2/libdependency.so", "glibc-hwcaps/x86-64-v2", "glibc-hwcaps"}) {
+        for (const char *target : {"/absent.so", "/absent/folder"}) {
+            CAPTURE(at);
+            CAPTURE(target);
+            Place::open_to_all(others);
+            link(others + target, at);
+            CHECK(place.blamed(needs(path)) == others);
+            PathRules rules;
+            const auto fault = LibraryRules().judge_searched(place.a, rules);
+            REQUIRE(fault);
+            CHECK(fault->place == others);
+            place.folder("others"); // ours alone again
+            CHECK(place.blamed(needs(path)).empty());
+        }
+        fs::remove_all(fs::path(place.a) / "glibc-hwcaps");
+        fs::remove(fs::path(place.a) / "libdependency.so");
+    }
+    link("libdependency.so", "libdependency.so"); // to itself
+    CHECK(place.blamed(needs(path)).empty());
+}
+
+TEST_CASE("all files of a folder that a command is given for its libraries are judged, whatever they are called") {
+    const Place place;
+    for (const char *name : {"libdependency.so", "libdependency", "DATA.TXT"}) {
+        const std::string file = Place::put(place.a);
+        const fs::path named = fs::path(place.a) / name;
+        fs::rename(file, named);
+        PathRules rules;
+        CHECK_FALSE(LibraryRules().judge_searched(place.a, rules));
+        Place::open_to_all(named.string());
+        PathRules again;
+        const auto fault = LibraryRules().judge_searched(place.a, again);
+        REQUIRE(fault);
+        CHECK(fault->place == named.string());
+        fs::remove(named);
+    }
+}
+
 TEST_CASE("a folder with builds for newer processors is searched before the folder it lies in") {
     const Place place;
     Place::put(place.a);

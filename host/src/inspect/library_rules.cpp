@@ -46,6 +46,12 @@ bool is_path(const std::string &name) {
     return name.find_first_of("/$") != std::string::npos;
 }
 
+// A link to what is not there, or cannot be seen. It may be there when the loader comes.
+bool leads_nowhere(const std::string &path) {
+    struct stat status = {};
+    return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && ::stat(path.c_str(), &status) != 0;
+}
+
 // `subject`: what the path was found as.
 LibraryFault relative(std::string_view subject, std::string_view path, std::string_view remedy) {
     return {RejectCode::unsafe_search, std::string(path),
@@ -190,7 +196,7 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
     return std::nullopt;
 }
 
-// Of a file that need not be there: then of who could put one there.
+// Of a file that need not be there: then of who could put one there, or where the link leads that is there.
 std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file, const Needing &needing,
                                                         PathRules &rules, bool &is_taken) {
     if (++places_ > most_places) {
@@ -206,7 +212,8 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
     }
     struct stat status = {};
     if (::stat(file.c_str(), &status) != 0) {
-        return std::nullopt;
+        const auto fault = leads_nowhere(file) ? rules.judge_folder(file, PathRules::Missing::is_judged) : std::nullopt;
+        return fault ? std::optional(unsafe(file, *fault)) : std::nullopt;
     }
     if (const auto fault = rules.judge(file)) {
         return unsafe(file, *fault);
@@ -247,11 +254,12 @@ std::optional<PathRules::Fault> LibraryRules::judge_searched(const std::string &
         std::error_code no_more;
         for (std::filesystem::directory_iterator entry(one, no_more), end; !no_more && entry != end;
              entry.increment(no_more)) {
-            std::error_code not_there; // a link that leads nowhere
-            if (entry->path().filename().string().find(".so") != std::string::npos && entry->exists(not_there)) {
-                if (auto fault = rules.judge(entry->path().string())) {
-                    return fault;
-                }
+            const std::string file = entry->path().string(); // of any name, which somebody may need
+            std::error_code unknown;
+            if (auto fault = leads_nowhere(file)            ? rules.judge_folder(file, PathRules::Missing::is_judged)
+                             : entry->is_directory(unknown) ? std::nullopt
+                                                            : rules.judge(file)) {
+                return fault;
             }
         }
     }
@@ -269,8 +277,10 @@ const LibraryRules::Folders &LibraryRules::with_builds(const std::string &folder
     for (const char *name : {"glibc-hwcaps", "x86-64-v4", "x86-64-v3", "x86-64-v2", "tls", "haswell", "xeon_phi",
                              "avx512_1", "x86_64", "aarch64"}) {
         const std::string below = folder + '/' + name;
-        // Links that lead in a circle come to their end: a path that is too long is not there.
-        if (found.size() < most_libraries && ::stat(below.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+        if (leads_nowhere(below)) {
+            found.push_back(below); // for what may be there later
+        } else if (found.size() < most_libraries && ::stat(below.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+            // Links that lead in a circle come to their end: a path that is too long is not there.
             const Folders &more = with_builds(below);
             found.insert(found.end(), more.begin(), more.end());
             found.push_back(below);

@@ -40,7 +40,7 @@ class LibraryRules {
                                       PathRules &rules);
 
     // The first fault of a folder where libraries are searched, of those below it with builds for newer processors, and
-    // of the libraries in them.
+    // of the files in them.
     std::optional<PathRules::Fault> judge_searched(const std::string &folder, PathRules &rules);
 
     // Those of the plugin that was judged last, as far as no fault was found.
