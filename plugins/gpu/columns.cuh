@@ -18,6 +18,7 @@ inline constexpr int sum_parts_block = 256; // threads
 template<class U, int N>
 __global__ void __launch_bounds__(sum_parts_block)
     sum_parts_kernel(const float *from, int64_t parts, int64_t n, int across, int64_t blocks_of_row, U *to, U *and_to) {
+    wait_for_earlier_kernels();
     __shared__ Vector<float, N> shared[sum_parts_block];
     const bool is_second = blockIdx.x >= blocks_of_row;
     if ((is_second ? and_to : to) == nullptr) {

@@ -20,6 +20,7 @@ struct Arrays {
 // written, so outputs may be inputs. With N = 1 a vector is an element.
 template<class T, int N, int unroll, int inputs, int outputs, class F>
 __global__ void __launch_bounds__(1024) map_kernel(F f, Arrays<T, inputs, outputs> arrays, int64_t n) {
+    wait_for_earlier_kernels();
     const int64_t vectors = n / N;
     const int64_t base = static_cast<int64_t>(blockIdx.x) * blockDim.x * unroll + threadIdx.x;
     Vector<T, N> read[unroll][inputs];
@@ -103,14 +104,17 @@ opdock::Status map(const opdock::Call &call, const F &f) {
             arrays.out[k] = static_cast<T *>(output_data(call, static_cast<uint32_t>(k)));
             are_aligned = are_aligned && aligned(arrays.out[k]);
         }
+        const auto start = [&](auto width, auto unroll) {
+            constexpr int N = decltype(width)::value, u = decltype(unroll)::value;
+            const int64_t blocks = ceil_div(ceil_div(n, N), static_cast<int64_t>(knobs.threads) * u);
+            return launch(call, {blocks, knobs.threads}, map_kernel<T, N, u, inputs, outputs, F>, f, arrays, n);
+        };
+        // Of few elements a thread has two: when it is done counts, and not how many bytes move at once.
+        if (are_aligned && n <= 256 * static_cast<int64_t>(compute_units(call))) {
+            return start(Number<2>{}, Number<1>{});
+        }
         return visit_unroll(knobs.unroll, [&](auto unroll) {
-            constexpr int u = decltype(unroll)::value;
-            const auto start = [&](auto width) {
-                constexpr int N = decltype(width)::value;
-                const int64_t blocks = ceil_div(ceil_div(n, N), static_cast<int64_t>(knobs.threads) * u);
-                return launch(call, {blocks, knobs.threads}, map_kernel<T, N, u, inputs, outputs, F>, f, arrays, n);
-            };
-            return are_aligned ? start(Number<wide<T>>{}) : start(Number<1>{});
+            return are_aligned ? start(Number<wide<T>>{}, unroll) : start(Number<1>{}, unroll);
         });
     });
 }

@@ -12,7 +12,7 @@ struct Grid {
     int64_t blocks;
     int threads; // of a block
     size_t shared_bytes = 0;
-    int cluster = 1; // blocks of a cluster; more than one where has_clusters() says so
+    int cluster = 1; // blocks of a cluster; more than one where runs_code_of(problem, 900)
 };
 
 __host__ __device__ inline int64_t ceil_div(int64_t a, int64_t b) {
@@ -27,37 +27,40 @@ inline int64_t next_power_of_two(int64_t n) {
     return power;
 }
 
-// Puts kernel(arguments...) on the call's stream; the launch's own error is returned. Nothing is launched for no
-// blocks.
+// Whether the call's device runs code that was compiled for this compute capability, 900 for 9.0, or a later one.
+bool runs_code_of(const opdock::Problem &problem, int capability);
+
+// Every kernel begins with it: one that follows another kernel of this plugin in a graph may start before that one has
+// ended ("programmatic dependent launch", launch.cu). Before, no memory may be touched, not even what is only read,
+// since its writer may be the kernel before (tests/check_waits.py looks for it).
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the kernel after this one start early, where there are so few blocks: more leave no room for it, and are slower
+// then. Not for kernels that may write parameters of a model, which kernels of others read without waiting.
+__device__ __forceinline__ void let_the_next_start(unsigned most_blocks) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (gridDim.x <= most_blocks) {
+        asm volatile("griddepcontrol.launch_dependents;");
+    }
+#else
+    static_cast<void>(most_blocks);
+#endif
+}
+
+// Puts a kernel on the call's stream; the launch's own error is returned. Nothing is launched for no blocks.
+opdock::Status launch_kernel(const opdock::Call &call, const Grid &grid, const void *kernel, void **arguments);
+
 template<class... Parameters, class... Arguments>
 opdock::Status launch(const opdock::Call &call, const Grid &grid, void (*kernel)(Parameters...),
                       Arguments &&...arguments) {
-    if (grid.blocks == 0) {
-        return {};
-    }
     // What a kernel takes may differ from what is passed (int64_t from int); it reads its own types.
     return [&](Parameters... converted) {
         void *pointers[] = {static_cast<void *>(&converted)...};
-        const void *const start = reinterpret_cast<const void *>(kernel);
-        const dim3 blocks(static_cast<unsigned>(grid.blocks)), threads(static_cast<unsigned>(grid.threads));
-        const auto stream = static_cast<Stream>(call.stream());
-#ifndef __HIP__
-        if (grid.cluster != 1) {
-            cudaLaunchAttribute cluster = {};
-            cluster.id = cudaLaunchAttributeClusterDimension;
-            cluster.val.clusterDim = {static_cast<unsigned>(grid.cluster), 1, 1};
-            cudaLaunchConfig_t config = {};
-            config.gridDim = blocks;
-            config.blockDim = threads;
-            config.dynamicSmemBytes = grid.shared_bytes;
-            config.stream = stream;
-            config.attrs = &cluster;
-            config.numAttrs = 1;
-            return checked("launching a kernel", cudaLaunchKernelExC(&config, start, pointers));
-        }
-#endif
-        return checked("launching a kernel",
-                       GPU(LaunchKernel)(start, blocks, threads, pointers, grid.shared_bytes, stream));
+        return launch_kernel(call, grid, reinterpret_cast<const void *>(kernel), pointers);
     }(std::forward<Arguments>(arguments)...);
 }
 

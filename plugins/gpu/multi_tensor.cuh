@@ -110,6 +110,7 @@ struct Block {
 // A block has one chunk; each thread reads all of its vectors before it writes the first.
 template<int unroll, class Step>
 __global__ void __launch_bounds__(most_threads<unroll>) step_kernel(Step step, Table<Step::lists> table) {
+    wait_for_earlier_kernels();
     constexpr int N = Step::N;
     const Chunk chunk = find_chunk(table, static_cast<int32_t>(blockIdx.x));
     const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);

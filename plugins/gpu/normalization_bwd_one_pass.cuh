@@ -52,6 +52,7 @@ struct OnePassShape {
 template<class T, class U, int V, Norm norm>
 __global__ void __launch_bounds__(most_one_pass_threads)
     one_pass_kernel(BwdArguments<T, U> a, OnePassShape shape, float *parts) {
+    wait_for_earlier_kernels();
     constexpr int N = wide<T>;
     constexpr int arrays = norm == Norm::rms_add ? 3 : 2;
     constexpr int kinds = norm == Norm::layer ? 2 : 1;
@@ -304,7 +305,7 @@ inline OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64
             for (const int64_t most_held : {held, std::min<int64_t>(2 * held, 8)}) {
                 const OnePassWish wish = {threads, most_held, blocks == 1 ? knobs.blocks_per_unit : 1, stages, blocks};
                 const OnePass plan = plan_one_pass(problem, rows, n / width, width, norm, wish);
-                if (plan.held != 0 && (blocks == 1 || has_clusters(problem))) {
+                if (plan.held != 0 && (blocks == 1 || runs_code_of(problem, 900))) {
                     return plan;
                 }
             }

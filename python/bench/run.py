@@ -6,6 +6,8 @@ calls:    what a call costs the host, in microseconds, of rmsnorm_fwd of 1 x 64 
 training: tokens a second and peak memory of steps of a Llama with random weights, by torch, torch.compile, Liger where
           it is installed, and opdock.
 decoding: milliseconds for a token of such a model with a static cache, as a CUDA graph.
+small:    microseconds of a call on few rows, as one of 64 in a CUDA graph, by opdock, torch and torch.compile, on shapes
+          that are drawn from the widths of models; the geometric mean of opdock's times over those of the fastest other.
 
 Figures are medians over rounds. The calls take turns in each round. Models run one after the other, as their memory is
 measured too, and all of them again in each cycle: clocks of a GPU that gets warm fall.
@@ -14,8 +16,10 @@ measured too, and all of them again in each cycle: clocks of a GPU that gets war
 import argparse
 import collections
 import contextlib
+import functools
 import gc
 import importlib.util
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +34,7 @@ EXAMPLES = """examples:
   python/bench/run.py training --batch 4 --batch 16
   python/bench/run.py training --small --device cpu            whether it works, on any machine
   python/bench/run.py decoding --batch 1 --batch 32
+  python/bench/run.py small --shapes 6 --seed 7
 """
 
 
@@ -37,7 +42,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["calls", "training", "decoding"])
+    parser.add_argument("what", choices=["calls", "training", "decoding", "small"])
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--batch", type=int, action="append", help="may be repeated; 4 without it, of decoding 1")
     parser.add_argument("--rounds", type=int, default=9)
@@ -45,6 +50,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=3, help="of each way in a round")
     parser.add_argument("--layers", type=int, default=0, help="12 without it, of decoding 16")
     parser.add_argument("--small", action="store_true", help="a tiny model")
+    parser.add_argument("--shapes", type=int, default=6, help="of small calls, of each op")
     parser.add_argument("--only", action="append", default=[], help="this way alone; may be repeated")
     parser.add_argument("--seed", type=int, default=20261126)
     return parser.parse_args()
@@ -221,11 +227,103 @@ def decode(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> 
     return times, ""
 
 
+_WIDTHS = [768, 1024, 1536, 2048, 2560, 2880, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 11008, 13824, 14336, 18432]
+
+
+def small_cases(
+    generator: random.Random, count: int
+) -> Iterator[tuple[str, functools.partial[Any], functools.partial[Any]]]:
+    """An op and its shape, the call by opdock, and the same by torch."""
+    ops, functional = torch.ops.opdock, torch.nn.functional
+
+    def tensor(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device="cuda").bfloat16()
+
+    def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        first, second = x.chunk(2, -1)
+        return x * cos + torch.cat((-second, first), -1) * sin
+
+    def add_rmsnorm(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        total = x + y
+        return functional.rms_norm(total, w.shape, w, 1e-5), total
+
+    def rope(
+        q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return rotated(q, cos, sin), rotated(k, cos, sin)
+
+    def gated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return functional.silu(x) * y
+
+    for _ in range(count):
+        rows, n = generator.choice([1, 2, 4, 7, 8, 16, 33, 64, 128, 256, 333, 512]), generator.choice(_WIDTHS)
+        x, y, w, b = tensor(rows, n), tensor(rows, n), tensor(n), tensor(n)
+        of = functools.partial
+        norm, layer = functional.rms_norm, functional.layer_norm
+        yield f"rmsnorm_fwd {rows} x {n}", of(ops.rmsnorm_fwd, x, w, eps=1e-5), of(norm, x, w.shape, w, 1e-5)
+        yield f"fused_add_rmsnorm_fwd {rows} x {n}", of(ops.fused_add_rmsnorm_fwd, x, y, w), of(add_rmsnorm, x, y, w)
+        yield f"layernorm_fwd {rows} x {n}", of(ops.layernorm_fwd, x, w, b), of(layer, x, w.shape, w, b)
+        yield f"silu_and_mul {rows} x {n}", of(ops.silu_and_mul, x, y), of(gated, x, y)
+        yield f"gelu {rows} x {n}", of(ops.gelu, x), of(functional.gelu, x, approximate="tanh")
+        scores = x[None, None]
+        yield f"scaled_softmax_fwd {rows} x {n}", of(ops.scaled_softmax_fwd, scores), of(torch.softmax, scores, -1)
+        heads, keys, size = generator.choice([(32, 8, 128), (32, 8, 64), (40, 8, 128), (64, 8, 128), (28, 4, 128)])
+        q, k = tensor(rows, 1, heads, size), tensor(rows, 1, keys, size)
+        angles = torch.rand(rows, 1, 1, size // 2, device="cuda").repeat(1, 1, 1, 2) * 100
+        cos, sin = angles.cos().bfloat16(), angles.sin().bfloat16()
+        name = f"fused_rope_qk_fwd {rows} x {heads} and {keys} x {size}"
+        yield name, of(ops.fused_rope_qk_fwd, q, k, angles), of(rope, q, k, cos, sin)
+
+
+def in_graph(call: Callable[[], Any]) -> torch.cuda.CUDAGraph:
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        for _ in range(64):
+            call()
+    return graph
+
+
+def replay(graph: torch.cuda.CUDAGraph) -> float:
+    """Microseconds of one of its calls."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    graph.replay()
+    begin.record()
+    for _ in range(5):
+        graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) * 1e3 / 320
+
+
+def small(arguments: argparse.Namespace) -> None:
+    torch.manual_seed(arguments.seed)
+    ratios: dict[str, list[float]] = collections.defaultdict(list)
+    print(f"  {'us':<40} {'opdock':>8} {'torch':>8} {'compiled':>8}")
+    for name, ours, torchs in small_cases(random.Random(arguments.seed), arguments.shapes):
+        torch.compiler.reset()
+        compiled = functools.partial(torch.compile(torchs.func, dynamic=False), *torchs.args, **torchs.keywords)
+        with torch.inference_mode():
+            graphs = [in_graph(one) for one in (ours, torchs, compiled)]
+            rounds = [[replay(graph) for graph in graphs] for _ in range(arguments.rounds)]
+        times = [statistics.median(column) for column in zip(*rounds, strict=True)]
+        ratios[name.split()[0]].append(times[0] / min(times[1:]))
+        print(f"  {name:<40} " + " ".join(f"{one:8.2f}" for one in times), flush=True)
+    table({op: f"{statistics.geometric_mean(those):.2f} of the fastest other" for op, those in ratios.items()})
+    print(f"  all: {statistics.geometric_mean([one for those in ratios.values() for one in those]):.2f}")
+
+
 def main() -> None:
     arguments = parse()
     print(f"seed {arguments.seed}, torch {torch.__version__}")
     if arguments.what == "calls":
         calls(arguments)
+        return
+    if arguments.what == "small":
+        small(arguments)
         return
     training = arguments.what == "training"
     measure, layers = (train, 12) if training else (decode, 16)

@@ -11,6 +11,7 @@ namespace {
 template<class T, int N, class Activation>
 __global__ void __launch_bounds__(256)
     dbias_kernel(ColumnPlan plan, const T *grad, const T *input, T *grad_input, float *parts, int64_t rows, int64_t n) {
+    wait_for_earlier_kernels();
     constexpr int ahead = 4;
     using V = Vector<T, N>;
     const ColumnPlace place = column_place(plan, rows);

@@ -9,6 +9,7 @@ namespace {
 template<class T, int N>
 __global__ void __launch_bounds__(1024) forward_kernel(CrossEntropy shape, int threads, const T *logits,
                                                        const int64_t *targets, float *losses, float *lses) {
+    wait_for_earlier_kernels();
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     const T *row = logits + place.row * shape.classes;
@@ -34,6 +35,7 @@ template<class T, int N>
 __global__ void __launch_bounds__(1024)
     backward_kernel(CrossEntropy shape, int threads, const float *grad_losses, const T *logits, const int64_t *targets,
                     const float *lses, T *grad_logits) {
+    wait_for_earlier_kernels();
     const Place place = place_of(threads, shape.rows);
     if (!place.exists) {
         return;

@@ -45,6 +45,7 @@ __device__ __forceinline__ bool keeps(const Dropout &dropout, uint32_t word) {
 template<class T, int N, int unroll>
 __global__ void __launch_bounds__(1024)
     dropout_kernel(Dropout dropout, const int64_t *rng_state, const T *input, T *output, uint8_t *mask, int64_t n) {
+    wait_for_earlier_kernels();
     const uint64_t seed = static_cast<uint64_t>(rng_state[0]), offset = static_cast<uint64_t>(rng_state[1]);
     const int64_t whole = n / N; // vectors
     const int64_t base = static_cast<int64_t>(blockIdx.x) * blockDim.x * unroll + threadIdx.x;
@@ -110,6 +111,7 @@ __global__ void __launch_bounds__(1024)
 template<class T>
 __global__ void __launch_bounds__(1024) dropout_elements_kernel(Dropout dropout, const int64_t *rng_state,
                                                                 const T *input, T *output, uint8_t *mask, int64_t n) {
+    wait_for_earlier_kernels();
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < n) {
         const Words words = philox(static_cast<uint64_t>(i) / 4, static_cast<uint64_t>(rng_state[1]),
@@ -125,6 +127,7 @@ __global__ void __launch_bounds__(1024) dropout_elements_kernel(Dropout dropout,
 template<class T, int N, int unroll>
 __global__ void __launch_bounds__(1024)
     dropout_bwd_kernel(float scale, const T *grad, const uint8_t *mask, T *grad_input, int64_t n) {
+    wait_for_earlier_kernels();
     const int64_t whole = n / N; // vectors
     const int64_t base = static_cast<int64_t>(blockIdx.x) * blockDim.x * unroll + threadIdx.x;
     Vector<T, N> read[unroll];

@@ -11,6 +11,7 @@ namespace {
 template<class T, int N, int V>
 __global__ void __launch_bounds__(1024)
     fused_kernel(CrossEntropy shape, int threads, T *logits, const int64_t *targets, float *losses) {
+    wait_for_earlier_kernels();
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     T *row = logits + place.row * shape.classes;
@@ -56,6 +57,7 @@ __global__ void __launch_bounds__(1024)
 template<class T>
 __global__ void __launch_bounds__(1024)
     fused_left_kernel(CrossEntropy shape, const uint8_t *left, T *logits, const int64_t *targets, float *losses) {
+    wait_for_earlier_kernels();
     constexpr int N = wide<T>;
     __shared__ float shared[2 * statistics_arrays * most_warps];
     for (int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
@@ -107,6 +109,7 @@ inline constexpr int statistics_floats = 2 * statistics_arrays * most_warps; // 
 template<class T>
 __global__ void __launch_bounds__(1024)
     fused_long_kernel(CrossEntropy shape, int staged, T *logits, const int64_t *targets, float *losses, uint8_t *left) {
+    wait_for_earlier_kernels();
     constexpr int N = wide<T>;
     extern __shared__ float shared[];
     const int threads = static_cast<int>(blockDim.x);

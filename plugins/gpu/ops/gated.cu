@@ -58,6 +58,7 @@ __device__ __forceinline__ Halves<Index> halves_of(Index i, Index per_row) {
 
 template<class T, int N, int unroll, class Index, class F>
 __global__ void __launch_bounds__(1024) glu_kernel(F f, const T *input, T *output, Index vectors, Index per_row) {
+    wait_for_earlier_kernels();
     using V = Vector<T, N>;
     const Index base = static_cast<Index>(blockIdx.x) * blockDim.x * unroll + threadIdx.x;
     V first[unroll], second[unroll];
@@ -87,6 +88,7 @@ __global__ void __launch_bounds__(1024) glu_kernel(F f, const T *input, T *outpu
 template<class T, int N, int unroll, class Index, class F>
 __global__ void __launch_bounds__(1024)
     dglu_kernel(F f, const T *grad, const T *input, T *grad_input, Index vectors, Index per_row) {
+    wait_for_earlier_kernels();
     using V = Vector<T, N>;
     const Index base = static_cast<Index>(blockIdx.x) * blockDim.x * unroll + threadIdx.x;
     V upstream[unroll], first[unroll], second[unroll];

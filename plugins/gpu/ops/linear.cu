@@ -68,6 +68,7 @@ uint64_t workspace_of_plan(const opdock::Problem &problem) {
 
 template<class T>
 __global__ void __launch_bounds__(256) repeat_row_kernel(const T *row, T *output, int64_t n, int64_t count) {
+    wait_for_earlier_kernels();
     const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
     if (i < count) {
         output[i] = row[i % n];
@@ -130,6 +131,7 @@ struct ColumnSums {
 template<class T, int N>
 __global__ void __launch_bounds__(lanes *lines)
     column_sums_kernel(ColumnSums shape, int64_t tiles, const T *grad, float *partial_sums) {
+    wait_for_earlier_kernels();
     __shared__ float shared[lines][lanes * N];
     const int lane = static_cast<int>(threadIdx.x) % lanes, line = static_cast<int>(threadIdx.x) / lanes;
     const int64_t chunk = static_cast<int64_t>(blockIdx.x) / tiles;
@@ -165,6 +167,7 @@ __global__ void __launch_bounds__(lanes *lines)
 
 template<class T>
 __global__ void __launch_bounds__(128) add_chunks_kernel(ColumnSums shape, const float *partial_sums, T *sums) {
+    wait_for_earlier_kernels();
     const int64_t column = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x;
     if (column >= shape.n) {
         return;

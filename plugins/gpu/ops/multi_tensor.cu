@@ -108,6 +108,7 @@ __device__ __forceinline__ double sum_of_block(double value) {
 // Each block goes through every gridDim.x-th chunk and leaves one sum.
 template<int unroll, class T>
 __global__ void __launch_bounds__(most_threads<unroll>) squares_kernel(Table<1> table, int32_t chunks, double *sums) {
+    wait_for_earlier_kernels();
     constexpr int N = wide<T>;
     const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
     double sum = 0;
@@ -146,6 +147,7 @@ __global__ void __launch_bounds__(most_threads<unroll>) squares_kernel(Table<1> 
 constexpr int norm_threads = 256;
 
 __global__ void __launch_bounds__(norm_threads) norm_kernel(const double *sums, int64_t count, float *norm) {
+    wait_for_earlier_kernels();
     double sum = 0;
     for (int64_t i = threadIdx.x; i < count; i += norm_threads) {
         sum += sums[i];

@@ -58,6 +58,8 @@ struct Shape {
 template<class T, class U, int N, int V, bool fused>
 __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads, const T *input, const T *residual,
                                                        const U *weight, T *output, T *sum, float *rsigma) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     const int64_t begin = place.row * shape.n;
@@ -121,6 +123,8 @@ __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads,
 template<class T, class U, int N, int V>
 __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int threads, const T *input, const U *weight,
                                                          const U *bias, T *output, float *mu, float *rsigma) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     const int64_t begin = place.row * shape.n;

@@ -16,6 +16,7 @@ namespace {
 
 template<class T, class U, int N, int V, Norm norm>
 __global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, int threads) {
+    wait_for_earlier_kernels();
     __shared__ float shared[2 * most_warps];
     const Place place = place_of(threads, a.rows);
     const int64_t begin = place.row * a.n, n = place.exists ? a.n : 0;
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, 
 
 template<class T, class U, int N, Norm norm>
 __global__ void __launch_bounds__(256) weight_parts_kernel(BwdArguments<T, U> a, ColumnPlan plan, float *parts) {
+    wait_for_earlier_kernels();
     const ColumnPlace place = column_place(plan, a.rows);
     if (place.column >= a.n) {
         return;

@@ -17,6 +17,7 @@ struct alignas(16) AdamFactors {
 
 __global__ void adam_begin_kernel(const float *lr, float *step, const int32_t *noop, double beta1, double beta2,
                                   double decay, AdamFactors *factors) {
+    wait_for_earlier_kernels();
     if (noop != nullptr && *noop != 0) {
         *factors = {0, 0, 0, 1};
         return;

@@ -18,6 +18,7 @@ __device__ __forceinline__ void raise_amax(float *amax, float largest) {
 template<class T, class F, int N, int unroll>
 __global__ void __launch_bounds__(1024)
     quantize_kernel(const T *input, const float *scale, F *output, float *amax, int64_t n) {
+    wait_for_earlier_kernels();
     __shared__ float shared[most_warps];
     const float by = *scale;
     const int64_t whole = n / N; // vectors
@@ -62,6 +63,7 @@ __global__ void __launch_bounds__(1024)
 template<class F, class T, int N, int unroll>
 __global__ void __launch_bounds__(1024)
     dequantize_kernel(const F *input, const float *scale_inv, T *output, int64_t n) {
+    wait_for_earlier_kernels();
     const float by = *scale_inv;
     const int64_t whole = n / N; // vectors
     const int64_t base = static_cast<int64_t>(blockIdx.x) * blockDim.x * unroll + threadIdx.x;

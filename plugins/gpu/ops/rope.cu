@@ -2,8 +2,8 @@
 //
 // All are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
 // and, backward, the places of the transpose. A block computes the coefficients of its positions once, for the rows
-// (batch and heads) that it has of them. Rows may lie anywhere, their elements beside each other: models have the
-// sequence in the second dim, and give views.
+// (batch and heads) that it has of them; of few rows each thread computes its own. Rows may lie anywhere, their
+// elements beside each other: models have the sequence in the second dim, and give views.
 #include <string>
 
 #include "launch.hpp"
@@ -114,47 +114,131 @@ __device__ __forceinline__ void sine_and_cosine(float angle, float *sine, float 
     *cosine = ((quarter + 1) & 2) != 0 ? -second : second;
 }
 
-template<class T, int N, int unroll, bool interleaved, int tensors>
-__global__ void __launch_bounds__(512, 2) rope_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const float *freqs) {
-    extern __shared__ float coefficients[];
-    const bool is_second = tensors == 2 && blockIdx.x >= tasks.blocks_of_first;
-    const Rope &shape = tasks.of[is_second ? tensors - 1 : 0].shape;
-    const T *const input = tasks.of[is_second ? tensors - 1 : 0].input;
-    T *const output = tasks.of[is_second ? tensors - 1 : 0].output;
-    const uint32_t block = blockIdx.x - (is_second ? tasks.blocks_of_first : 0);
-    // Divisions are in 32 bits and left out where they can be: of few rows they are a good part of the time.
+// The coefficients of two partners, x first.
+struct Coefficients {
+    float cosine_x, cosine_y, cross_x, cross_y;
+};
+__device__ __forceinline__ Coefficients coefficients_of(float angle_x, float angle_y, bool transposed) {
+    Coefficients found;
+    float sine_x, sine_y;
+    sine_and_cosine(angle_x, &sine_x, &found.cosine_x);
+    sine_and_cosine(angle_y, &sine_y, &found.cosine_y);
+    found.cross_x = transposed ? sine_y : -sine_x;
+    found.cross_y = transposed ? -sine_x : sine_y;
+    return found;
+}
+
+// Where a thread stands: its column, and its first row.
+struct Stand {
+    int64_t first_position; // of the block
+    int position_of_block;
+    int64_t row;
+    int first_column; // of the block
+    int column_of_block;
+    bool works; // as there is that column, row and position
+
+    __device__ __forceinline__ int64_t position() const { return first_position + position_of_block; }
+    __device__ __forceinline__ int column() const { return first_column + column_of_block; }
+};
+
+// Divisions are in 32 bits and left out where they can be: of few rows they are a good part of the time.
+__device__ __forceinline__ Stand stand_of(const Rope &shape, uint32_t block) {
     const uint32_t slices = shape.tiles == 1 ? block : block / shape.tiles;
     const uint32_t tile = block - slices * shape.tiles;
     const uint32_t group = shape.slices == 1 ? slices : slices / shape.slices;
     const uint32_t slice = slices - group * shape.slices;
-    const int64_t first_position = static_cast<int64_t>(group) * shape.positions_of_block;
-    const int first_column = static_cast<int>(tile) * shape.width;
+    const int lane = static_cast<int>(threadIdx.x * shape.width_inverse >> inverse_bits);
+    Stand at;
+    at.first_position = static_cast<int64_t>(group) * shape.positions_of_block;
+    at.first_column = static_cast<int>(tile) * shape.width;
+    at.column_of_block = static_cast<int>(threadIdx.x) - lane * shape.width;
+    at.position_of_block = 0;
+    at.row = static_cast<int64_t>(slice) * shape.lanes + lane;
+    if (shape.positions_of_block > 1) {
+        at.position_of_block = lane / static_cast<int>(shape.rows);
+        at.row = lane - at.position_of_block * shape.rows;
+    }
+    at.works = at.column() < shape.columns && lane < shape.lanes && at.position_of_block < shape.positions_of_block &&
+               at.position() < shape.positions;
+    return at;
+}
+
+// The block's task, and its number among that task's blocks.
+template<class T, int tensors>
+struct Part {
+    const Task<T> &task;
+    uint32_t block;
+};
+template<class T, int tensors>
+__device__ __forceinline__ Part<T, tensors> part_of(const Tasks<T, tensors> &tasks) {
+    const bool is_second = tensors == 2 && blockIdx.x >= tasks.blocks_of_first;
+    return {tasks.of[is_second ? tensors - 1 : 0], blockIdx.x - (is_second ? tasks.blocks_of_first : 0)};
+}
+
+// For few rows, when what counts is how soon the first thread is done: each has one row of one column, and computes the
+// coefficients itself.
+template<class T, int N, bool interleaved, int tensors>
+__global__ void __launch_bounds__(512)
+    few_rows_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const float *freqs) {
+    wait_for_earlier_kernels();
+    let_the_next_start(1024);
+    const Part<T, tensors> part = part_of(tasks);
+    const Rope &shape = part.task.shape;
+    const Stand at = stand_of(shape, part.block);
+    if (!at.works || at.row >= shape.rows) {
+        return;
+    }
+    const T *from = part.task.input + at.position() * shape.input.position + shape.input.row(at.row);
+    T *to = part.task.output + at.position() * shape.output.position + shape.output.row(at.row);
+    if (at.column() >= shape.pairs) {
+        const int there = shape.rotated + (at.column() - shape.pairs) * N;
+        *reinterpret_cast<Vector<T, N> *>(to + there) = *reinterpret_cast<const Vector<T, N> *>(from + there);
+        return;
+    }
+    const Places<N, interleaved> places = {shape.rotated / 2, shape.width};
+    const int starts[2] = {places.first_dim(at.column()), places.second_dim(at.column())};
+    float x[2][N], angles[2][N], new_x[2][N];
+    for (int half = 0; half < 2; ++half) {
+        load<N>(from + starts[half], x[half]);
+        for (int k = 0; k < N; ++k) {
+            angles[half][k] = freqs[at.position() * shape.freqs_step + starts[half] + k];
+        }
+    }
+#pragma unroll
+    for (int pair = 0; pair < N; ++pair) {
+        const int i = interleaved ? 2 * pair : pair, j = interleaved ? 2 * pair + 1 : N + pair; // of 2 N elements
+        const float x_i = x[i / N][i % N], x_j = x[j / N][j % N];
+        const Coefficients found = coefficients_of(angles[i / N][i % N], angles[j / N][j % N], shape.transposed);
+        new_x[i / N][i % N] = fmaf(x_i, found.cosine_x, x_j * found.cross_x);
+        new_x[j / N][j % N] = fmaf(x_j, found.cosine_y, x_i * found.cross_y);
+    }
+    store<N>(to + starts[0], new_x[0]);
+    store<N>(to + starts[1], new_x[1]);
+}
+
+template<class T, int N, int unroll, bool interleaved, int tensors>
+__global__ void __launch_bounds__(512, 2) rope_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const float *freqs) {
+    wait_for_earlier_kernels();
+    extern __shared__ float coefficients[];
+    const Part<T, tensors> part = part_of(tasks);
+    const Rope &shape = part.task.shape;
+    const Stand at = stand_of(shape, part.block);
     const Places<N, interleaved> places = {shape.rotated / 2, shape.width};
     const int of_position = 2 * N * shape.width; // coefficients of each kind
 
-    // This thread's column, and its rows: every lanes-th one.
-    const int lane = static_cast<int>(threadIdx.x * shape.width_inverse >> inverse_bits);
-    const int column_of_block = static_cast<int>(threadIdx.x) - lane * shape.width;
-    const int column = first_column + column_of_block;
-    int position_of_block = 0;
-    int64_t row = static_cast<int64_t>(slice) * shape.lanes + lane;
-    if (shape.positions_of_block > 1) {
-        position_of_block = lane / static_cast<int>(shape.rows);
-        row = lane - position_of_block * shape.rows;
-    }
-    const int64_t position = first_position + position_of_block;
-    const bool is_pair = column < shape.pairs;
+    // This thread's rows: every lanes-th one.
+    int64_t row = at.row;
     const int64_t rows_step = static_cast<int64_t>(shape.lanes) * shape.slices;
-    const bool works = column < shape.columns && lane < shape.lanes && position_of_block < shape.positions_of_block &&
-                       position < shape.positions;
+    const int column = at.column();
+    const bool is_pair = column < shape.pairs;
     const int first_at = is_pair ? places.first_dim(column) : shape.rotated + (column - shape.pairs) * N;
     const int second_at = is_pair ? places.second_dim(column) : first_at;
 
     // Elements are on their way while the sines are computed, and later while rows before them are rotated.
     Vector<T, N> first[unroll], second[unroll];
     const auto fetch = [&](int u, int64_t r) {
-        if (works && r < shape.rows) {
-            const T *from = input + position * shape.input.position + shape.input.row(r);
+        if (at.works && r < shape.rows) {
+            const T *from = part.task.input + at.position() * shape.input.position + shape.input.row(r);
             first[u] = *reinterpret_cast<const Vector<T, N> *>(from + first_at);
             if (is_pair) {
                 second[u] = *reinterpret_cast<const Vector<T, N> *>(from + second_at);
@@ -171,33 +255,31 @@ __global__ void __launch_bounds__(512, 2) rope_kernel(GPU_READ_ONLY const Tasks<
          e += static_cast<int>(blockDim.x)) {
         const int p = shape.positions_of_block == 1 ? 0 : e / pairs_of_position;
         const int in_position = e - p * pairs_of_position;
-        const int pair = first_column * N + in_position;
-        if (pair < shape.pairs * N && first_position + p < shape.positions) {
-            const float *angles = freqs + (first_position + p) * shape.freqs_step;
+        const int pair = at.first_column * N + in_position;
+        if (pair < shape.pairs * N && at.first_position + p < shape.positions) {
+            const float *angles = freqs + (at.first_position + p) * shape.freqs_step;
             const int i = interleaved ? 2 * pair : pair;
             const int j = interleaved ? 2 * pair + 1 : pair + places.half;
-            float sine_i, cosine_i, sine_j, cosine_j;
-            sine_and_cosine(angles[i], &sine_i, &cosine_i);
-            sine_and_cosine(angles[j], &sine_j, &cosine_j);
+            const Coefficients found = coefficients_of(angles[i], angles[j], shape.transposed);
             float *cosine = coefficients + p * 2 * of_position;
             float *cross = cosine + of_position;
             const int at_i = interleaved ? 2 * in_position : in_position;
             const int at_j = interleaved ? 2 * in_position + 1 : in_position + pairs_of_position;
-            cosine[at_i] = cosine_i;
-            cosine[at_j] = cosine_j;
-            cross[at_i] = shape.transposed ? sine_j : -sine_i;
-            cross[at_j] = shape.transposed ? -sine_i : sine_j;
+            cosine[at_i] = found.cosine_x;
+            cosine[at_j] = found.cosine_y;
+            cross[at_i] = found.cross_x;
+            cross[at_j] = found.cross_y;
         }
     }
     __syncthreads();
-    if (!works) {
+    if (!at.works) {
         return;
     }
 
-    const float *cosine = coefficients + position_of_block * 2 * of_position;
+    const float *cosine = coefficients + at.position_of_block * 2 * of_position;
     const float *cross = cosine + of_position;
-    const int first_coefficient = places.first_coefficient(column_of_block);
-    const int second_coefficient = places.second_coefficient(column_of_block);
+    const int first_coefficient = places.first_coefficient(at.column_of_block);
+    const int second_coefficient = places.second_coefficient(at.column_of_block);
     for (; row < shape.rows; row += unroll * rows_step) {
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
@@ -205,7 +287,7 @@ __global__ void __launch_bounds__(512, 2) rope_kernel(GPU_READ_ONLY const Tasks<
             if (r >= shape.rows) {
                 return;
             }
-            T *to = output + position * shape.output.position + shape.output.row(r);
+            T *to = part.task.output + at.position() * shape.output.position + shape.output.row(r);
             const Vector<T, N> here = first[u], there = second[u];
             fetch(u, r + unroll * rows_step);
             if (!is_pair) {
@@ -348,6 +430,17 @@ bool has_whole_vectors(const opdock::Call &call, uint32_t i, const Rope &shape, 
            has_rows_of(n, shape.output, *call.output(i)) && all_aligned(input_data(call, i), output_data(call, i));
 }
 
+// Threads that each have one vector of two elements and its partners: so many that all of them run at once.
+template<class T, int tensors>
+bool has_few_rows(const opdock::Call &call, const Tasks<T, tensors> &tasks) {
+    int64_t threads = 0;
+    for (const Task<T> &task : tasks.of) {
+        const Rope &shape = task.shape;
+        threads += shape.positions * shape.rows * (shape.dims - shape.rotated / 2) / 2;
+    }
+    return threads <= 512 * static_cast<int64_t>(compute_units(call));
+}
+
 // `which`: the tensors that are not empty.
 template<bool transposed, int tensors>
 opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]) {
@@ -364,12 +457,12 @@ opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]
                            static_cast<T *>(output_data(call, which[k]))};
             whole_vectors = whole_vectors && has_whole_vectors(call, which[k], shape, wide<T>);
         }
-        const auto start = [&](auto width) {
-            constexpr int N = decltype(width)::value;
+        // start(N, blocks, unroll -> kernel): at least about so many blocks.
+        const auto start = [&](auto width, int64_t blocks, auto kernel_for) {
             Grid grid = {};
             int unroll = 1;
             for (Task<T> &task : tasks.of) {
-                const Split work = split(task.shape, N, knobs.threads, most_unroll, 16 * compute_units(call),
+                const Split work = split(task.shape, decltype(width)::value, knobs.threads, most_unroll, blocks,
                                          task.input == task.output);
                 task.shape = work.shape;
                 unroll = work.unroll;
@@ -377,10 +470,21 @@ opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]
                 grid = {grid.blocks + work.grid.blocks, work.grid.threads,
                         std::max(grid.shared_bytes, work.grid.shared_bytes)};
             }
-            return visit_kernel<T, N, tensors>(unroll, call.get_bool(0),
-                                               [&](auto *kernel) { return launch(call, grid, kernel, tasks, freqs); });
+            return kernel_for(unroll, [&](auto *kernel) { return launch(call, grid, kernel, tasks, freqs); });
         };
-        return whole_vectors ? start(Number<wide<T>>{}) : start(Number<1>{});
+        const bool interleaved = call.get_bool(0);
+        if (whole_vectors && has_few_rows(call, tasks)) {
+            return start(Number<2>{}, INT32_MAX, [&](int /*unroll*/, auto visit) {
+                return visit(interleaved ? few_rows_kernel<T, 2, true, tensors>
+                                         : few_rows_kernel<T, 2, false, tensors>);
+            });
+        }
+        const auto start_by_blocks = [&](auto width) {
+            return start(width, 16 * compute_units(call), [&](int unroll, auto visit) {
+                return visit_kernel<T, decltype(width)::value, tensors>(unroll, interleaved, visit);
+            });
+        };
+        return whole_vectors ? start_by_blocks(Number<wide<T>>{}) : start_by_blocks(Number<1>{});
     });
 }
 

@@ -56,6 +56,8 @@ __device__ __forceinline__ unsigned flagged(const Vector<uint8_t, N> &mask) {
 template<class T, int N, int V, Keys keys>
 __global__ void __launch_bounds__(1024)
     forward_kernel(Softmax shape, int threads, const T *inputs, const uint8_t *masks, T *outputs) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     const T *input = inputs + place.row * shape.n;
@@ -202,6 +204,8 @@ __global__ void __launch_bounds__(1024)
 template<class T, int N, int V, Keys keys>
 __global__ void __launch_bounds__(1024)
     backward_kernel(Softmax shape, int threads, const T *grads, const T *outputs, T *grad_inputs) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     const T *grad = grads + place.row * shape.n;

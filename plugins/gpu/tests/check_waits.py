@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""Every kernel's first statement is wait_for_earlier_kernels(), as launch.hpp asks: any other may read too early."""
+import pathlib
+import re
+import sys
+
+folder = pathlib.Path(__file__).resolve().parent.parent
+found, wrong = 0, []
+for path in sorted(folder.rglob("*.cu*")):
+    text = path.read_text()
+    for begin in re.finditer(r"__global__", text):
+        depth, at = 0, begin.end()
+        while depth != 0 or text[at] != "{":
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+        found += 1
+        if not re.match(r"\s*wait_for_earlier_kernels\(\);", text[at + 1 :]):
+            line = text.count("\n", 0, begin.start()) + 1
+            wrong.append(f"{path.relative_to(folder.parent.parent)}:{line}: the kernel does not begin with "
+                         "wait_for_earlier_kernels();")
+if found == 0:
+    wrong.append(f"{folder}: no kernel was found")
+print("\n".join(wrong) or f"{found} kernels wait first")
+sys.exit(bool(wrong))
