@@ -123,23 +123,22 @@ def test_a_compiled_program_in_a_graph_has_the_same_results():
 
 
 def test_threads_have_streams_of_their_own(host):
-    expected = F.gelu(torch.arange(512.0).reshape(1, 512).expand(512, 512) / 100, approximate="tanh")
-    wrong = []
+    expected = F.gelu(torch.arange(512.0).reshape(1, 512).expand(512, 512) / 100, approximate="tanh").cpu()
+    right = []
 
     def work():
         with torch.cuda.stream(torch.cuda.Stream()):
             for _ in range(50):
                 x = torch.arange(512.0, device="cuda").reshape(1, 512).expand(512, 512) / 100
                 y = ops.gelu(host.gelu(x) * 0 + x)
-                if not torch.allclose(y.cpu(), expected, atol=1e-5):
-                    wrong.append(1)
+                right.append(torch.allclose(y.cpu(), expected, atol=1e-5))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    assert not wrong
+    assert right == [True] * 200
 
 
 def test_tensors_of_two_devices_are_refused(host):

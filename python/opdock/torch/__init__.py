@@ -7,6 +7,7 @@ with opdock.torch.use(model):
 """
 
 from ._aten import Enabled, enable
+from ._kernels import kernel_mapping
 from ._loss import cross_entropy, linear_cross_entropy
 from ._models import Place, Use, use
 from ._ops import host, register
@@ -21,6 +22,7 @@ __all__ = [
     "cross_entropy",
     "enable",
     "host",
+    "kernel_mapping",
     "linear_cross_entropy",
     "register",
     "report",

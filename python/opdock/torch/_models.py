@@ -14,7 +14,7 @@ from torch import nn
 
 from . import _layers, _rope
 from ._loss import cross_entropy, linear_cross_entropy
-from ._ops import keeps_choice, overload
+from ._ops import keeps_choice, overload, tell_inductor
 from ._schema import FLOATS
 from ._trial import Tried, eps_of, random
 
@@ -98,7 +98,9 @@ class Use:
 
         @functools.wraps(original)  # others ask what it takes
         def counted(*args: Any, **named: Any) -> Any:
-            if not torch.compiler.is_compiling():
+            if torch.compiler.is_compiling():
+                tell_inductor()
+            else:
                 place.calls += 1
             return function(*args, **named)
 

@@ -59,6 +59,23 @@ def overload(op: str, all_outputs: bool) -> Any:
     return packet.full if all_outputs and has_optional else packet.default
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator] # runs while a model is compiled
+def tell_inductor() -> bool:
+    """Registers the ops with the compiler as calls of what it does not know, which they are to it anyway.
+
+    Torch before 2.15 writes into a log, of an op that it meets for the first time, all that came before it, each part as
+    often as there are ways to it: a model of 12 layers is never done.
+    """
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 15):
+        from torch._inductor import lowering
+
+        for op in _names:
+            for one in {overload(op, False), overload(op, True)}:
+                if one not in lowering.lowerings:
+                    lowering.make_fallback(one, warn=False)  # type: ignore[no-untyped-call]
+    return True
+
+
 def keeps_choice(fused: str, part: str, device: torch.device) -> bool:
     """Whether `fused` may stand for `part`: not where who serves it would serve the part, too, and another is preferred.
 
@@ -83,8 +100,9 @@ def _define(op: str) -> None:
     if any(output.optional for output in signature.outputs):
         kinds.append((".full", True))
     schemas = [schema(signature, name + suffix, all_outputs) for suffix, all_outputs in kinds]
+    # Inputs may be any views, so that compiled code need not copy them.
     for text in schemas:
-        _library.define(text, tags=(torch.Tag.pt2_compliant_tag,))
+        _library.define(text, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout))
     _names[op] = name
     for suffix, all_outputs in kinds:
         host().op(op)._implement_for_torch(name + suffix, all_outputs)

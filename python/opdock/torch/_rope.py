@@ -27,12 +27,12 @@ def _rotate(op_name: str, q: torch.Tensor, k: torch.Tensor, angle: torch.Tensor,
     def turn(rows: list[torch.Tensor], angle: torch.Tensor) -> Any:
         return op(*rows, angle) if op_name == OPS[0] else [op(one, angle) for one in rows]
 
-    if angle.shape[0] == 1:
-        turned = turn([one.transpose(0, 1) for one in both], angle.view(sequence, 1, 1, -1))
+    if angle.shape[0] == sequence:
+        turned = turn([one.transpose(0, 1) for one in both], angle)
         both = [one.transpose(0, 1) for one in turned]
     else:
         rows = batch * sequence
-        turned = turn([one.reshape(rows, 1, *one.shape[2:]) for one in both], angle.view(rows, 1, 1, -1))
+        turned = turn([one.reshape(rows, 1, *one.shape[2:]) for one in both], angle)
         both = [one.view(batch, sequence, *one.shape[2:]) for one in turned]
     return tuple(one if sequence_dim == 1 else one.transpose(1, 2) for one in both)
 
@@ -65,10 +65,13 @@ def op_for(device: torch.device, is_wanted: Callable[[str], bool]) -> str | None
 
 
 def angles(op_name: str) -> Callable[..., Any]:
-    """The forward of a module for rope: angles, and the op that takes them."""
+    """The forward of a module for rope: angles as the op takes them, one row for each position, and the op.
+
+    Compiled code would copy a view of them for each layer.
+    """
 
     def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
-        half = position_ids[..., None].float() * self.inv_freq.to(x.device, torch.float)
+        half = position_ids.reshape(-1, 1, 1, 1).float() * self.inv_freq.to(x.device, torch.float)
         return torch.cat((half, half), -1), op_name
 
     return forward
