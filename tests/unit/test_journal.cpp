@@ -630,7 +630,7 @@ TEST_CASE("two implementations of one op whose first calls ended processes are t
     CHECK(contains(warnings, "A process ended in the first call of 'vendor.other' for op 'badco.next'."));
 }
 
-TEST_CASE("first calls that ended processes are remembered of 64 implementations of a plugin, and counted on") {
+TEST_CASE("the latest first calls that ended processes, 128 of a plugin, are remembered and counted on") {
     const TemporaryDirectory directory;
     const std::string plugin = (fixtures / "libaborts_in_kernel.so").string();
     { auto host = host_in(directory, "libaborts_in_kernel.so"); } // which comes to know the plugin
@@ -653,14 +653,18 @@ TEST_CASE("first calls that ended processes are remembered of 64 implementations
         REQUIRE(scan.has_value());
         return scan->call_deaths;
     };
-    CHECK(die_in(1, 63).size() == 63);
-    const std::vector<CallDeath> full = die_in(64, 66);
-    REQUIRE(full.size() == 64);
-    CHECK(full.back().impl_id == "vendor.badco64");
-    const std::vector<CallDeath> counted = die_in(64, 65);
-    REQUIRE(counted.size() == 64);
-    CHECK(counted.back().count == 2);
+    CHECK(die_in(1, 100).size() == 100);
+    const std::vector<CallDeath> full = die_in(101, 130);
+    REQUIRE(full.size() == 128);
+    CHECK(full.front().impl_id == "vendor.badco3"); // the first two made room
+    CHECK(full.back().impl_id == "vendor.badco130");
+    const std::vector<CallDeath> counted = die_in(3, 4);
+    REQUIRE(counted.size() == 128);
+    CHECK(counted.front().impl_id == "vendor.badco5");
     CHECK(counted.front().count == 1);
+    CHECK(counted.back().impl_id == "vendor.badco4");
+    CHECK(counted.back().count == 2);
+    CHECK(die_in(201, 328).front().impl_id == "vendor.badco201"); // as many as are named at a time
 }
 
 TEST_CASE("what ended in a first call of a plugin that no host uses is not remembered") {

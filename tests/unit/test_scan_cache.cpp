@@ -316,7 +316,7 @@ TEST_CASE("what a row says comes back as it was") {
     CHECK(back->rejection->path == "/x/libacme.so");
 }
 
-TEST_CASE("a row has first calls of 64 implementations, and one that says that it has more is ignored") {
+TEST_CASE("a row has first calls of 128 implementations, and one that says that it has more is ignored") {
     Scan scan;
     scan.identity = {1, 2, 3, 4, 5};
     scan.deaths = 1;
@@ -332,10 +332,10 @@ TEST_CASE("a row has first calls of 64 implementations, and one that says that i
     CHECK_FALSE(back->rejection.has_value());
     CHECK(back->transcript == nullptr);
     CHECK_FALSE(was_looked_at(*back));
-    REQUIRE(back->call_deaths.size() == 64);
-    CHECK(back->call_deaths[63].impl_id == "vendor.acme63");
-    CHECK(back->call_deaths[63].op == "gelu");
-    CHECK(back->call_deaths[63].count == 64);
+    REQUIRE(back->call_deaths.size() == 128);
+    CHECK(back->call_deaths[127].impl_id == "vendor.acme127");
+    CHECK(back->call_deaths[127].op == "gelu");
+    CHECK(back->call_deaths[127].count == 128);
     scan.call_deaths.push_back({"gelu", "vendor.other", 1});
     CHECK_FALSE(decode_scan(encode_scan(scan), "/x/libacme.so").has_value());
 }

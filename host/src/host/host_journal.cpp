@@ -51,16 +51,18 @@ void remember_call_death(ScanCache &cache, const JournalEntry &entry) {
         return;
     }
     std::vector<CallDeath> &deaths = scan->call_deaths;
-    auto known = std::find_if(deaths.begin(), deaths.end(), [&](const CallDeath &death) {
+    const auto known = std::find_if(deaths.begin(), deaths.end(), [&](const CallDeath &death) {
         return death.op == entry.op && death.impl_id == entry.impl_id;
     });
-    if (known == deaths.end()) {
+    if (known != deaths.end()) {
+        std::rotate(known, known + 1, deaths.end());
+    } else {
         if (deaths.size() == most_call_deaths) {
-            return;
+            deaths.erase(deaths.begin());
         }
-        known = deaths.insert(deaths.end(), {entry.op, entry.impl_id, 0});
+        deaths.push_back({entry.op, entry.impl_id, 0});
     }
-    ++known->count;
+    ++deaths.back().count;
     cache.keep(entry.path, *scan);
 }
 

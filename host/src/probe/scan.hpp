@@ -29,7 +29,7 @@ struct CallDeath {
 // A sentence with what to do.
 std::string text_of(const CallDeath &death);
 
-inline constexpr std::size_t most_call_deaths = 64; // of one plugin
+inline constexpr std::size_t most_call_deaths = 128; // of one plugin: as many as a journal has at a time
 
 // What may be by chance once is not by chance as often as this in a row.
 inline constexpr std::uint32_t most_chances = 2;
@@ -52,7 +52,7 @@ struct Scan {
     // How often in a row trying it came to no end for which somebody else may be to blame: the host ended meanwhile, or
     // its probe was told to stop.
     std::uint32_t interruptions = 0;
-    // Since the file changed or somebody reset its health.
+    // Since the file changed or somebody reset its health; the latest ones, the last one last.
     std::vector<CallDeath> call_deaths = {};
 };
 
