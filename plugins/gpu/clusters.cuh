@@ -1,6 +1,9 @@
 // Clusters: two blocks that run at the same time and write to each other's shared memory. NVIDIA's devices have them
-// since compute capability 9.0 (runs_code_of() says whether); on others nobody starts one.
+// since compute capability 9.0; on others nobody starts one.
 #pragma once
+
+#include <cstdlib>
+#include <cstring>
 
 #include "reduce.cuh"
 
@@ -9,6 +12,24 @@ namespace gpu {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GPU_CLUSTERS
 #endif
+
+// Whether the call's device has clusters, and runs code that was compiled for them.
+inline bool has_clusters(const opdock::Problem &problem) {
+#ifdef __HIP__
+    static_cast<void>(problem);
+#else
+    const opdock_device_properties *properties = problem.device_properties();
+    if (properties != nullptr && std::strncmp(properties->architecture, "sm_", 3) == 0) {
+        const int device = std::atoi(properties->architecture + 3) * 10;
+        for (const int compiled : {__CUDA_ARCH_LIST__}) { // a device runs the newest that it can
+            if (compiled >= 900 && compiled <= device) {
+                return true;
+            }
+        }
+    }
+#endif
+    return false;
+}
 
 // What threads of both blocks wrote before is there afterwards. All of them take part.
 __device__ __forceinline__ void wait_for_cluster() {

@@ -43,16 +43,19 @@ void find(void *library, const char *name, Function &function, std::string &why_
 
 Library open_library() {
     Library library;
-    // The newest first. RTLD_LOCAL: its names are nobody else's business. It stays open, as plugins do.
+    // One that the program has, whose memory it shares; else the newest. RTLD_LOCAL: its names are nobody else's
+    // business. It stays open, as plugins do.
     void *opened = nullptr;
-    for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
-        opened = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (opened != nullptr) {
-            break;
+    const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+    for (const char *name : names) {
+        opened = opened != nullptr ? opened : dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    }
+    for (const char *name : names) {
+        if (opened == nullptr && (opened = dlopen(name, RTLD_NOW | RTLD_LOCAL)) == nullptr) {
+            const char *error = dlerror();
+            library.why_not += (library.why_not.empty() ? "cuBLASLt cannot be opened: " : "; ") +
+                               std::string(error != nullptr ? error : name);
         }
-        const char *error = dlerror();
-        library.why_not += (library.why_not.empty() ? "cuBLASLt cannot be opened: " : "; ") +
-                           std::string(error != nullptr ? error : name);
     }
     if (opened == nullptr) {
         return library;

@@ -1,26 +1,6 @@
 #include "launch.hpp"
 
-#include <cstdlib>
-#include <cstring>
-
 namespace gpu {
-
-bool runs_code_of(const opdock::Problem &problem, int capability) {
-#ifdef __HIP__
-    static_cast<void>(problem), static_cast<void>(capability);
-#else
-    const opdock_device_properties *properties = problem.device_properties();
-    if (properties != nullptr && std::strncmp(properties->architecture, "sm_", 3) == 0) {
-        const int device = std::atoi(properties->architecture + 3) * 10;
-        for (const int compiled : {__CUDA_ARCH_LIST__}) { // a device runs the newest that it can
-            if (compiled >= capability && compiled <= device) {
-                return true;
-            }
-        }
-    }
-#endif
-    return false;
-}
 
 #ifdef __HIP__
 
@@ -67,6 +47,16 @@ Captured captured(Stream stream) {
     return {};
 }
 
+// Whether the code that the device runs of it waits: that may be code for an older device, compiled by the driver.
+bool waits(const void *kernel) {
+    cudaFuncAttributes attributes = {};
+    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
+        static_cast<void>(cudaGetLastError());
+        return false;
+    }
+    return attributes.ptxVersion >= 90;
+}
+
 thread_local Captured own; // after the last kernel of this plugin that this thread captured
 
 } // namespace
@@ -93,13 +83,13 @@ opdock::Status launch_kernel(const opdock::Call &call, const Grid &grid, const v
         cluster.val.clusterDim = {static_cast<unsigned>(grid.cluster), 1, 1};
     }
     const Captured before = captured(stream);
-    if (before.last != nullptr && before.capture == own.capture && before.last == own.last && runs_code_of(call, 900)) {
+    if (before.last != nullptr && before.capture == own.capture && before.last == own.last && waits(kernel)) {
         cudaLaunchAttribute &overlap = attributes[config.numAttrs++];
         overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         overlap.val.programmaticStreamSerializationAllowed = 1;
     }
     const cudaError_t error = cudaLaunchKernelExC(&config, kernel, arguments);
-    if (before.capture != 0) {
+    if (before.capture != 0 && error == cudaSuccess) {
         own = captured(stream);
     }
     return checked("launching a kernel", error);

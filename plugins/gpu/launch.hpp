@@ -12,7 +12,7 @@ struct Grid {
     int64_t blocks;
     int threads; // of a block
     size_t shared_bytes = 0;
-    int cluster = 1; // blocks of a cluster; more than one where runs_code_of(problem, 900)
+    int cluster = 1; // blocks of a cluster; more than one where has_clusters() says so
 };
 
 __host__ __device__ inline int64_t ceil_div(int64_t a, int64_t b) {
@@ -26,9 +26,6 @@ inline int64_t next_power_of_two(int64_t n) {
     }
     return power;
 }
-
-// Whether the call's device runs code that was compiled for this compute capability, 900 for 9.0, or a later one.
-bool runs_code_of(const opdock::Problem &problem, int capability);
 
 // Every kernel begins with it: one that follows another kernel of this plugin in a graph may start before that one has
 // ended ("programmatic dependent launch", launch.cu). Before, no memory may be touched, not even what is only read,

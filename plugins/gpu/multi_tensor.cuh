@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "elementwise.cuh"
 
@@ -62,6 +63,11 @@ opdock::Status for_tables(const opdock::Call &call, int32_t chunk, Start start) 
     table.count = 0;
     table.chunk = chunk;
     int64_t chunks = 0;
+    bool is_first = true;
+    const auto start_table = [&] {
+        opdock::Status status = start(table, chunks);
+        return std::exchange(is_first, false) ? std::move(status) : after_the_first(std::move(status));
+    };
     const auto tensors = call.inputs_of(0);
     for (uint32_t item = 0; item < tensors.size(); ++item) {
         const int64_t n = element_count(*tensors[item]);
@@ -70,7 +76,7 @@ opdock::Status for_tables(const opdock::Call &call, int32_t chunk, Start start) 
         }
         const int64_t more = ceil_div(n, chunk);
         if (table.count != 0 && (table.count == Table<lists>::capacity || chunks + more > INT32_MAX)) {
-            if (opdock::Status status = start(table, chunks); !status.ok()) {
+            if (opdock::Status status = start_table(); !status.ok()) {
                 return status;
             }
             table.count = 0;
@@ -84,7 +90,7 @@ opdock::Status for_tables(const opdock::Call &call, int32_t chunk, Start start) 
         table.ends[table.count] = static_cast<int32_t>(chunks);
         ++table.count;
     }
-    return table.count == 0 ? opdock::Status() : start(table, chunks);
+    return table.count == 0 ? opdock::Status() : start_table();
 }
 
 // Threads of a block at most, so that what they hold stays in registers.

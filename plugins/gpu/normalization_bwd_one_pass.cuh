@@ -305,7 +305,7 @@ inline OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64
             for (const int64_t most_held : {held, std::min<int64_t>(2 * held, 8)}) {
                 const OnePassWish wish = {threads, most_held, blocks == 1 ? knobs.blocks_per_unit : 1, stages, blocks};
                 const OnePass plan = plan_one_pass(problem, rows, n / width, width, norm, wish);
-                if (plan.held != 0 && (blocks == 1 || runs_code_of(problem, 900))) {
+                if (plan.held != 0 && (blocks == 1 || has_clusters(problem))) {
                     return plan;
                 }
             }

@@ -15,6 +15,7 @@
 #endif
 
 #include <string>
+#include <utility>
 
 #include "opdock/plugin.hpp"
 
@@ -48,6 +49,12 @@ inline opdock_status status_of(GPU(Error_t) error) {
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
     case cudaErrorHardwareStackError:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorMpsClientTerminated:
+#if CUDART_VERSION >= 13000
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+#endif
         return OPDOCK_DEVICE_LOST;
 #endif
     default:
@@ -65,6 +72,15 @@ inline opdock::Status checked(const char *what, GPU(Error_t) error) {
     }
     static_cast<void>(GPU(GetLastError)()); // so that nobody else finds it
     return {status_of(error), error_text(what, error)};
+}
+
+// What an op that writes its inputs says of what fails after its first kernel, when it is too late for "nothing was
+// touched".
+inline opdock::Status after_the_first(opdock::Status status) {
+    if (status.ok() || status.code() == OPDOCK_DEVICE_LOST) {
+        return status;
+    }
+    return opdock::failed(status.message() != nullptr ? status.message() : "");
 }
 
 } // namespace gpu

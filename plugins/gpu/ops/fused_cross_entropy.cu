@@ -246,7 +246,7 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
     if (!status.ok()) {
         return status;
     }
-    return launch(call, {blocks, threads}, fused_left_kernel<T>, shape, left, logits, target, loss);
+    return after_the_first(launch(call, {blocks, threads}, fused_left_kernel<T>, shape, left, logits, target, loss));
 }
 
 // A mark for each row.

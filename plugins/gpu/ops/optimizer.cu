@@ -104,7 +104,7 @@ opdock::Status adam(const opdock::Call &call) {
         step.coupled_decay = static_cast<float>(decoupled ? 0 : decay);
         step.eps = static_cast<float>(call.get_float(2));
         step.factors = factors;
-        return run_step(call, step);
+        return after_the_first(run_step(call, step));
     });
 }
 

@@ -457,7 +457,7 @@ opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]
                            static_cast<T *>(output_data(call, which[k]))};
             whole_vectors = whole_vectors && has_whole_vectors(call, which[k], shape, wide<T>);
         }
-        // start(N, blocks, unroll -> kernel): at least about so many blocks.
+        // start(N, blocks, kernel_for): at least about so many blocks; kernel_for(unroll, grid, run) runs a kernel.
         const auto start = [&](auto width, int64_t blocks, auto kernel_for) {
             Grid grid = {};
             int unroll = 1;
@@ -470,18 +470,18 @@ opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]
                 grid = {grid.blocks + work.grid.blocks, work.grid.threads,
                         std::max(grid.shared_bytes, work.grid.shared_bytes)};
             }
-            return kernel_for(unroll, [&](auto *kernel) { return launch(call, grid, kernel, tasks, freqs); });
+            return kernel_for(unroll, grid, [&](auto *kernel) { return launch(call, grid, kernel, tasks, freqs); });
         };
         const bool interleaved = call.get_bool(0);
         if (whole_vectors && has_few_rows(call, tasks)) {
-            return start(Number<2>{}, INT32_MAX, [&](int /*unroll*/, auto visit) {
-                return visit(interleaved ? few_rows_kernel<T, 2, true, tensors>
-                                         : few_rows_kernel<T, 2, false, tensors>);
+            return start(Number<2>{}, INT32_MAX, [&](int /*unroll*/, Grid &grid, auto run) {
+                grid.shared_bytes = 0;
+                return run(interleaved ? few_rows_kernel<T, 2, true, tensors> : few_rows_kernel<T, 2, false, tensors>);
             });
         }
         const auto start_by_blocks = [&](auto width) {
-            return start(width, 16 * compute_units(call), [&](int unroll, auto visit) {
-                return visit_kernel<T, decltype(width)::value, tensors>(unroll, interleaved, visit);
+            return start(width, 16 * compute_units(call), [&](int unroll, Grid & /*grid*/, auto run) {
+                return visit_kernel<T, decltype(width)::value, tensors>(unroll, interleaved, run);
             });
         };
         return whole_vectors ? start_by_blocks(Number<wide<T>>{}) : start_by_blocks(Number<1>{});
