@@ -1,6 +1,7 @@
 """Models and torch's own ops through opdock, and what happens when a vendor's plugin does not do its part."""
 
 import copy
+import functools
 import os
 import subprocess
 import sys
@@ -266,6 +267,33 @@ def test_rope_of_batches_with_positions_of_their_own():
         torch.testing.assert_close(model(**inputs).logits[mask.bool()], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_positions_are_taken_as_the_model_takes_them():
+    model = make("Llama")
+    for batch, shape in [
+        (1, (1, 9)),
+        (2, (1, 1)),
+        (2, (2, 1)),
+        (2, (2, 9)),
+        (1, (2, 9)),
+        (2, (9, 1)),
+        (1, (1, 12)),
+        (2, (9,)),
+    ]:
+        ids, positions = (
+            torch.randint(3, 97, (batch, 9)),
+            torch.arange(3, 3 + 18).reshape(-1)[: torch.Size(shape).numel()],
+        )
+        inputs = {"input_ids": ids, "position_ids": positions.reshape(shape)}
+        try:
+            expected = model(**inputs).logits
+        except RuntimeError:
+            with opdock.torch.use(model), pytest.raises((RuntimeError, ValueError)):
+                model(**inputs)
+            continue
+        with opdock.torch.use(model):
+            torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_rope_that_scales_or_changes_is_left_alone():
     rope = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 16}
     with opdock.torch.use(make("Llama", rope_parameters=rope)) as used:
@@ -287,6 +315,12 @@ def test_a_layer_adds_and_normalizes_at_once_where_nobody_looks_between():
         model.gradient_checkpointing_enable()
         torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
     model.gradient_checkpointing_disable()
+    for norm in (torch.nn.LayerNorm(32), torch.nn.Identity()):  # another one than was tried
+        with opdock.torch.use(model, only=["fused_add_rmsnorm_fwd"]):
+            before, layer.post_attention_layernorm = layer.post_attention_layernorm, norm
+            found = model(**inputs).logits
+        torch.testing.assert_close(found, model(**inputs).logits)
+        layer.post_attention_layernorm = before
     layer.more = torch.nn.Dropout(0.5)
     with opdock.torch.use(model, only=["fused_add_rmsnorm_fwd"]) as used:
         assert [place.module for place in used.places] == ["model.layers.1"]
@@ -309,35 +343,73 @@ def served(name: str) -> int:
     return sum(host.served(name, one["impl_id"]) for one in op["implementations"])
 
 
-def test_a_layer_normalizes_its_result_for_the_norm_after_it():
-    model, inputs = make("Llama").train(), inputs_of("Llama")
-    layers, norm, expected = model.model.layers, model.model.norm, step(model, inputs)
+def test_a_layer_normalizes_its_result_for_the_norm_after_it_where_nobody_can_tell():
+    model, with_labels = make("Llama"), inputs_of("Llama")
+    inputs = {"input_ids": with_labels["input_ids"]}
+    layers, norm = model.model.layers, model.model.norm
+    with_gradients = step(model, with_labels)
+
+    def logits() -> "torch.Tensor":
+        with torch.no_grad():
+            return model(**inputs).logits
+
+    def check(fused: int, apart: int) -> None:
+        before = served("fused_add_rmsnorm_fwd"), served("rmsnorm_fwd")
+        torch.testing.assert_close(logits(), expected, rtol=1e-4, atol=1e-5)
+        assert (served("fused_add_rmsnorm_fwd") - before[0], served("rmsnorm_fwd") - before[1]) == (fused, apart)
+
+    def add_to_first(module, given, *output) -> None:
+        (output or given)[0].add_(0.5)
+
+    def in_checkpoint(own, hidden_states, **named):
+        return torch.utils.checkpoint.checkpoint(lambda x: own(x, **named), hidden_states, use_reentrant=True)
+
+    def step_in_checkpoints() -> tuple:
+        before = [one.forward for one in layers]
+        for one in layers:
+            one.forward = functools.partial(in_checkpoint, one.forward)
+        result = step(model, with_labels)
+        for one, forward in zip(layers, before, strict=True):
+            one.forward = forward
+        return result
+
+    expected, changed, checkpointed = logits(), [], step_in_checkpoints()
+    for one in layers:
+        del one.forward
     x = torch.randn(1, 3, 32)
     angles = model.model.rotary_emb(x, torch.arange(3)[None])
-    one_layer = layers[0](x, position_embeddings=angles)
-    normed = norm(one_layer)
     with opdock.torch.use(model, unused=["fused_rope_qk_fwd", "fused_rope_fwd"]):
-
-        def check(fused: int, apart: int) -> None:
-            before = served("fused_add_rmsnorm_fwd"), served("rmsnorm_fwd")
-            torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
-            assert (served("fused_add_rmsnorm_fwd") - before[0], served("rmsnorm_fwd") - before[1]) == (fused, apart)
-
         check(4, 1)
-        hook = norm.register_forward_pre_hook(lambda *_: None)  # it is called, and the layer leaves it its work
+        before = served("fused_add_rmsnorm_fwd")
+        torch.testing.assert_close(step(model, with_labels), with_gradients, rtol=1e-4, atol=1e-5)
+        assert served("fused_add_rmsnorm_fwd") - before == 2  # gradients of a layer's result are asked for
+        # Reentrant checkpoints compute without gradients; the norm after all layers has them.
+        torch.testing.assert_close(step_in_checkpoints(), checkpointed, rtol=1e-4, atol=1e-5)
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(**inputs).logits, expected, rtol=1e-4, atol=1e-5)
+        copied = copy.deepcopy(model)
+        with torch.inference_mode():
+            torch.testing.assert_close(copied(**inputs).logits, expected, rtol=1e-4, atol=1e-5)
+            layers[0](x, position_embeddings=angles)  # by itself
+        kept = [getattr(one.input_layernorm, "_opdock_ready", None) for one in layers]
+        assert kept == [None, None] and norm._opdock_ready is None
+        assert vars(copied.model.layers[0])["_opdock_after"].norm is copied.model.layers[1].input_layernorm
+        hook = norm.register_forward_pre_hook(lambda *_: None)
         check(3, 2)
         hook.remove()
-        hook = layers[1].register_forward_pre_hook(lambda _, given: (given[0] * 1.0, *given[1:]))  # another tensor
-        check(4, 2)
-        hook.remove()
-        # What a layer leaves is of one sum: another norm, and this norm of another tensor, compute.
-        torch.testing.assert_close(layers[0](x, position_embeddings=angles), one_layer)
-        torch.testing.assert_close(norm(one_layer), normed)
-        copied = copy.deepcopy(model)
-        check(4, 1)
-        torch.testing.assert_close(step(copied, inputs), expected, rtol=1e-4, atol=1e-5)
-        assert vars(copied.model.layers[0])["_opdock_after"].norm is copied.model.layers[1].input_layernorm
+        for register in (layers[0].register_forward_hook, layers[1].register_forward_pre_hook):
+            hook = register(add_to_first)  # which changes the sum where it is
+            found = logits()
+            hook.remove()
+            check(4, 1)
+            assert not torch.allclose(found, expected)
+            changed.append(found)
+        torch.testing.assert_close(*changed, rtol=1e-4, atol=1e-5)
     assert not any(name.startswith("_opdock") for one in model.modules() for name in vars(one))
+    hook = layers[0].register_forward_hook(add_to_first)
+    torch.testing.assert_close(logits(), changed[0], rtol=1e-4, atol=1e-5)
+    hook.remove()
 
 
 _marked = {

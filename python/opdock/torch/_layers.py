@@ -1,8 +1,9 @@
 """Decoder layers whose sums are normalized: what attention gives and the residual, and what the MLP gives and the sum.
 
 fused_add_rmsnorm_fwd does both at once. The second sum is what the layer gives, and the next module that is called, the
-next layer's first norm or the norm after all layers, is the one that normalizes it. The layer computes that too and
-leaves it there; the norm takes it where it is called with that sum.
+next layer's first norm or the norm after all layers, is the one that normalizes it. Where nobody can look or change
+anything between the two, the layer computes that too and leaves it there for the norm: in the loop of a model of
+transformers, without gradients and without hooks.
 """
 
 import functools
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from ._ops import overload
 from ._schema import FLOATS
@@ -23,16 +25,32 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _PARTS = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
 
 
-AFTER, READY = "_opdock_after", "_opdock_ready"  # attributes of layers, and of norms: a sum and what is made of it
+AFTER, LOOP, READY = "_opdock_after", "_opdock_loop", "_opdock_ready"  # attributes of layers, their model, and norms
+
+
+@dataclass
+class Loop:
+    """Of the module that calls layers one after the other."""
+
+    norms: list[nn.Module]
+    runs: bool = False
 
 
 @dataclass
 class After:
-    """The norm after a layer."""
+    """What comes after a layer: a norm, and the layer that begins with it, if one does."""
 
     norm: nn.Module
+    layer: nn.Module | None
+    loop: Loop
     eps: float
     zero_centered: bool
+
+    def is_seen_by_nobody(self, before: nn.Module) -> bool:
+        """Whether nothing happens between the end of the layer before and the norm."""
+        if not self.loop.runs or torch.is_grad_enabled() or _has_hooks(before):
+            return False
+        return self.layer is None or not _has_hooks(self.layer)
 
 
 @dataclass
@@ -40,6 +58,7 @@ class Ready:
     """What is kept for a norm until it is called. Copies of a model start without."""
 
     total: torch.Tensor
+    weight: torch.Tensor
     normed: torch.Tensor
 
     def __deepcopy__(self, memo: Any) -> None:
@@ -47,13 +66,21 @@ class Ready:
 
 
 def _has_hooks(module: Any) -> bool:
-    return any(getattr(module, name) for name in _HOOKS)
+    return any(getattr(module, name) for name in _HOOKS) or bool(_has_any_global_hook())  # type: ignore[no-untyped-call]
 
 
 def _forward(
-    own: Callable[..., Any], names: list[str], defaults: dict[str, Any], eps: float, zero_centered: bool
+    own: Callable[..., Any],
+    names: list[str],
+    defaults: dict[str, Any],
+    eps: float,
+    zero_centered: bool,
+    kind: type[nn.Module] | None,
 ) -> Callable[..., Any]:
-    """Of a layer whose `own` forward takes the hidden states and `names`, which it gives to attention."""
+    """Of a layer whose `own` forward takes the hidden states and `names`, which it gives to attention.
+
+    Its norm is of that class, and has that eps, as long as nobody puts another one there; None while it is tried.
+    """
     op = overload("fused_add_rmsnorm_fwd", False)
 
     def forward(self: Any, hidden_states: torch.Tensor, *args: Any, **named: Any) -> Any:
@@ -62,18 +89,18 @@ def _forward(
         named = {**defaults, **dict(zip(names, args, strict=False)), **named}
         attended = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)[0]
         norm = self.post_attention_layernorm
-        if _adds(norm, attended, hidden_states):
+        is_as_tried = kind is None or (type(norm) is kind and eps_of(norm) == eps)
+        if is_as_tried and _adds(norm, attended, hidden_states):
             normed, total = op(attended, hidden_states, norm.weight, eps=eps, zero_centered_gamma=zero_centered)
         else:
             total = hidden_states + attended
             normed = norm(total)
         made = self.mlp(normed)
         after: After | None = getattr(self, AFTER, None)
-        # A weight that somebody shards is not at hand before its own layer is called, and is no Parameter then.
-        if after is None or type(after.norm.weight) is not nn.Parameter or not _adds(after.norm, made, total):
+        if after is None or not after.is_seen_by_nobody(self) or not _adds(after.norm, made, total):
             return total + made
         normed, total = op(made, total, after.norm.weight, eps=after.eps, zero_centered_gamma=after.zero_centered)
-        setattr(after.norm, READY, Ready(total, normed))
+        setattr(after.norm, READY, Ready(total, after.norm.weight, normed))  # type: ignore[arg-type]
         return total
 
     return forward
@@ -129,28 +156,29 @@ def offer(module: nn.Module, device: torch.device) -> Callable[..., Any] | None:
     names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
     defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
     for zero_centered in (False, True):
-        forward = _forward(type(module).forward, names, defaults, eps, zero_centered)
+        forward = functools.partial(_forward, type(module).forward, names, defaults, eps, zero_centered)
         try:
             with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-                if _gives_the_same(module, forward, device):
-                    return forward
+                if _gives_the_same(module, forward(None), device):
+                    return forward(type(norm))  # type: ignore[arg-type]
         except Exception:  # noqa: BLE001 - the module's, of any kind: a layer of another kind
             return None
     return None
 
 
-def behind(model: nn.Module) -> Iterator[tuple[nn.Module, nn.Module]]:
-    """Layers in a list, each with the norm after it: the next layer's first one, or the one beside the list."""
+def loops(model: nn.Module) -> Iterator[tuple[nn.Module, list[tuple[nn.Module, nn.Module, nn.Module | None]]]]:
+    """Modules of transformers that call a list of layers; each layer with the norm after it and the layer of that."""
     for parent in model.modules():
+        if not type(parent).__module__.startswith("transformers.") or "forward" in vars(parent):
+            continue
         for layers in parent.children():
-            if isinstance(layers, nn.ModuleList):
+            if isinstance(layers, nn.ModuleList) and len(layers) > 0:
                 norms = [getattr(layer, "input_layernorm", None) for layer in layers]
-                for layer, norm in zip(layers, [*norms[1:], getattr(parent, "norm", None)], strict=True):
-                    if isinstance(norm, nn.Module):
-                        yield layer, norm
+                after = zip(layers, [*norms[1:], getattr(parent, "norm", None)], [*layers[1:], None], strict=True)
+                yield parent, [(layer, norm, behind) for layer, norm, behind in after if isinstance(norm, nn.Module)]
 
 
-def after(norm: Any, device: torch.device) -> After | None:
+def after(norm: Any, behind: nn.Module | None, loop: Loop, device: torch.device) -> After | None:
     """What a layer has to know of an RMSNorm after it; None where the op does not compute the same."""
     eps, n = eps_of(norm), norm.weight.numel()
     if eps is None:
@@ -160,8 +188,25 @@ def after(norm: Any, device: torch.device) -> After | None:
     for zero_centered in (False, True):
         found = op(x[0], x[1], weight, eps=eps, zero_centered_gamma=zero_centered)[0]
         if torch.allclose(found, expected, rtol=1e-4, atol=1e-5):
-            return After(norm, eps, zero_centered)
+            return After(norm, behind, loop, eps, zero_centered)
     return None
+
+
+def running(own: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward of a module that calls layers, which know by it that nobody else does."""
+
+    @functools.wraps(own)
+    def forward(self: Any, *args: Any, **named: Any) -> Any:
+        loop: Loop = getattr(self, LOOP)
+        loop.runs = True
+        try:
+            return own(self, *args, **named)
+        finally:
+            loop.runs = False
+            for norm in loop.norms:
+                setattr(norm, READY, None)
+
+    return forward
 
 
 def ready(norm: Any, total: torch.Tensor) -> torch.Tensor | None:
@@ -170,4 +215,5 @@ def ready(norm: Any, total: torch.Tensor) -> torch.Tensor | None:
     if kept is None:
         return None
     setattr(norm, READY, None)
-    return kept.normed if kept.total is total else None
+    is_meant = kept.total is total and kept.weight is norm.weight and not torch.is_grad_enabled()
+    return kept.normed if is_meant else None

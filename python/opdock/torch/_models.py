@@ -384,17 +384,23 @@ def _use_loss(done: Use, model: nn.Module, is_wanted: Callable[[str], bool], wit
 
 
 def _use_sums(done: Use, model: nn.Module, device: torch.device) -> None:
-    """Has layers that were replaced normalize their results, too, where the norm behind them was replaced."""
+    """Has layers that were replaced normalize their results, too, where the norm after them was replaced."""
     places = {model.get_submodule(place.module): place for place in done.places if place.ops}
-    for layer, norm in _layers.behind(model):
-        at, of_norm = places.get(layer), places.get(norm)
-        if at is None or of_norm is None or at.ops + of_norm.ops != ("fused_add_rmsnorm_fwd", "rmsnorm_fwd"):
-            continue
-        after = _layers.after(norm, device)
-        if after is not None:
-            of_norm.ops = (*at.ops, *of_norm.ops)
-            done._set(layer, _layers.AFTER, after)
-            done._set(norm, _layers.READY, None)
+    for parent, found in list(_layers.loops(model)):
+        loop = _layers.Loop([])
+        for layer, norm, behind in found:
+            at, of_norm = places.get(layer), places.get(norm)
+            if at is None or of_norm is None or at.ops + of_norm.ops != ("fused_add_rmsnorm_fwd", "rmsnorm_fwd"):
+                continue
+            after = _layers.after(norm, behind, loop, device)
+            if after is not None:
+                loop.norms.append(norm)
+                of_norm.ops = (*at.ops, *of_norm.ops)
+                done._set(layer, _layers.AFTER, after)
+                done._set(norm, _layers.READY, None)
+        if loop.norms:
+            done._set(parent, _layers.LOOP, loop)
+            done._set(parent, "forward", types.MethodType(_layers.running(type(parent).forward), parent))
 
 
 def _is_replaced(module: nn.Module) -> bool:

@@ -32,6 +32,8 @@ def _rotate(op_name: str, q: torch.Tensor, k: torch.Tensor, angle: torch.Tensor,
         both = [one.transpose(0, 1) for one in turned]
     else:
         rows = batch * sequence
+        if angle.shape[0] != rows:
+            raise ValueError(f"there are {angle.shape[0]} positions for {batch} sequences of {sequence}")
         turned = turn([one.reshape(rows, 1, *one.shape[2:]) for one in both], angle)
         both = [one.view(batch, sequence, *one.shape[2:]) for one in turned]
     return tuple(one if sequence_dim == 1 else one.transpose(1, 2) for one in both)
@@ -71,7 +73,9 @@ def angles(op_name: str) -> Callable[..., Any]:
     """
 
     def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
-        half = position_ids.reshape(-1, 1, 1, 1).float() * self.inv_freq.to(x.device, torch.float)
+        # As cosines would be: one position may stand for those of all tokens.
+        positions = position_ids.expand(-1, x.shape[-2])
+        half = positions.reshape(-1, 1, 1, 1).float() * self.inv_freq.to(x.device, torch.float)
         return torch.cat((half, half), -1), op_name
 
     return forward
