@@ -228,6 +228,9 @@ def test_one_model_of_two_is_changed_and_uses_nest():
         step(one, inputs)
         step(other, inputs)
         assert {place.calls for place in outer.places if place.kind == "LlamaRMSNorm"} == {2}
+    with opdock.torch.use(one, only=["fused_add_rmsnorm_fwd", "rmsnorm_fwd"]), opdock.torch.use(one) as inner:
+        assert [place.kind for place in inner.places if place.ops == ("fused_rope_qk_fwd",)] == ["LlamaRotaryEmbedding"]
+        step(one, inputs)
     own = source.apply_rotary_pos_emb  # stays, and does what it did
     assert function in (own, own.opdock_original)
 
@@ -267,6 +270,23 @@ def test_rope_of_batches_with_positions_of_their_own():
         torch.testing.assert_close(model(**inputs).logits[mask.bool()], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_rope_that_the_package_kernels_made_a_module(monkeypatch):
+    model, inputs = make("Llama"), inputs_of("Llama")
+    source, expected = sys.modules[type(model).__module__], step(model, inputs)
+    own = getattr(source.apply_rotary_pos_emb, "opdock_original", source.apply_rotary_pos_emb)
+
+    class Func(torch.nn.Module):  # as kernels makes it of a marked function
+        def forward(self, q, k, cos, sin, unsqueeze_dim=1):
+            return own(q, k, cos, sin, unsqueeze_dim)
+
+    monkeypatch.setattr(source, "apply_rotary_pos_emb", Func())
+    torch.testing.assert_close(step(model, inputs), expected)
+    with opdock.torch.use(model, only=["fused_rope_qk_fwd"]) as used:
+        assert [place.kind for place in used.places if place.ops] == ["LlamaRotaryEmbedding"]
+        torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(step(model, inputs), expected)
+
+
 def test_positions_are_taken_as_the_model_takes_them():
     model = make("Llama")
     for batch, shape in [
@@ -286,8 +306,8 @@ def test_positions_are_taken_as_the_model_takes_them():
         inputs = {"input_ids": ids, "position_ids": positions.reshape(shape)}
         try:
             expected = model(**inputs).logits
-        except RuntimeError:
-            with opdock.torch.use(model), pytest.raises((RuntimeError, ValueError)):
+        except (RuntimeError, IndexError):
+            with opdock.torch.use(model), pytest.raises((RuntimeError, IndexError, ValueError)):
                 model(**inputs)
             continue
         with opdock.torch.use(model):

@@ -450,7 +450,7 @@ def use(
                     if not _is_replaced(module):
                         _use_cross_entropy(done, module, name)
                     continue
-                if _is_replaced(module) and module is not model:
+                if _is_replaced(module) and module is not model and _layers.LOOP not in vars(module):
                     done._leave(module, name, "its forward is replaced already")
                     inside.update(module.modules())
                 elif adds and (layer := _layers.offer(module, device)) is not None:

@@ -61,10 +61,10 @@ def overload(op: str, all_outputs: bool) -> Any:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator] # runs while a model is compiled
 def tell_inductor() -> bool:
-    """Registers the ops with the compiler as calls of what it does not know, which they are to it anyway.
+    """Registers the ops with the compiler as opaque calls, as which it compiles them anyway.
 
-    Torch before 2.15 writes into a log, of an op that it meets for the first time, all that came before it, each part as
-    often as there are ways to it: a model of 12 layers is never done.
+    Torch before 2.15 otherwise formats the whole program before an op for a log line when it first meets that op. The
+    text doubles with each layer, so that compiling 12 layers does not end.
     """
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 15):
         from torch._inductor import lowering

@@ -3,6 +3,7 @@
 Both take angles where the models take cosines and sines.
 """
 
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -81,6 +82,12 @@ def angles(op_name: str) -> Callable[..., Any]:
     return forward
 
 
+def _takes_sines(one: Any) -> bool:
+    """Whether it is a function of sines, or what the package kernels makes of one: a module."""
+    function = one.forward if isinstance(one, nn.Module) else one
+    return isinstance(one, (types.FunctionType, nn.Module)) and "sin" in inspect.signature(function).parameters
+
+
 def why_not(model: nn.Module, name: str, module: nn.Module, op_name: str) -> str | None:
     """None where it is no module for rope; else why it cannot be replaced, or ""."""
     frequencies = getattr(module, "inv_freq", None)
@@ -88,11 +95,7 @@ def why_not(model: nn.Module, name: str, module: nn.Module, op_name: str) -> str
         return None
     source = sys.modules[type(module).__module__]
     function = getattr(source, "apply_rotary_pos_emb", None)
-    rotating = [
-        one
-        for one in vars(source).values()
-        if isinstance(one, types.FunctionType) and "sin" in one.__code__.co_varnames[: one.__code__.co_argcount]
-    ]
+    rotating = [one for one in vars(source).values() if _takes_sines(one)]
     parent = model.get_submodule(name.rpartition(".")[0])
     around = [one for one in parent.modules() if hasattr(one, "q_proj") or "Attention" in type(one).__name__]
     if any(type(one).__module__ != source.__name__ for one in [parent, *around]):
