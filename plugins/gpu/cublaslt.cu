@@ -43,8 +43,8 @@ void find(void *library, const char *name, Function &function, std::string &why_
 
 Library open_library() {
     Library library;
-    // One that the program has, whose memory it shares; else the newest. RTLD_LOCAL: its names are nobody else's
-    // business. It stays open, as plugins do.
+    // One that the program has loaded; else the newest. RTLD_LOCAL: its names are nobody else's business. It stays
+    // open, as plugins do.
     void *opened = nullptr;
     const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     for (const char *name : names) {

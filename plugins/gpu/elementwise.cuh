@@ -109,7 +109,7 @@ opdock::Status map(const opdock::Call &call, const F &f) {
             const int64_t blocks = ceil_div(ceil_div(n, N), static_cast<int64_t>(knobs.threads) * u);
             return launch(call, {blocks, knobs.threads}, map_kernel<T, N, u, inputs, outputs, F>, f, arrays, n);
         };
-        // Of few elements a thread has two: when it is done counts, and not how many bytes move at once.
+        // A thread has two elements where there are few: latency counts then, not bandwidth.
         if (are_aligned && n <= 256 * static_cast<int64_t>(compute_units(call))) {
             return start(Number<2>{}, Number<1>{});
         }

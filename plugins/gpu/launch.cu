@@ -47,7 +47,7 @@ Captured captured(Stream stream) {
     return {};
 }
 
-// Whether the code that the device runs of it waits: that may be code for an older device, compiled by the driver.
+// Whether the kernel's code waits. Code for older devices, which the driver compiles for a newer one, does not.
 bool waits(const void *kernel) {
     cudaFuncAttributes attributes = {};
     if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {

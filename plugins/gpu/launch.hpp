@@ -27,17 +27,17 @@ inline int64_t next_power_of_two(int64_t n) {
     return power;
 }
 
-// Every kernel begins with it: one that follows another kernel of this plugin in a graph may start before that one has
-// ended ("programmatic dependent launch", launch.cu). Before, no memory may be touched, not even what is only read,
-// since its writer may be the kernel before (tests/check_waits.py looks for it).
+// Every kernel begins with it (tests/check_waits.py). A kernel that follows another one of this plugin in a graph may
+// start before that one has ended ("programmatic dependent launch", launch.cu), and may touch no memory until then, not
+// even to read: the kernel before may write it.
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Lets the kernel after this one start early, where there are so few blocks: more leave no room for it, and are slower
-// then. Not for kernels that may write parameters of a model, which kernels of others read without waiting.
+// Lets the next kernel start early if this one has at most so many blocks; more leave no room for it, and are slower
+// then. Kernels that may write parameters of a model do not call it: kernels of others read those without waiting.
 __device__ __forceinline__ void let_the_next_start(unsigned most_blocks) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (gridDim.x <= most_blocks) {

@@ -74,8 +74,8 @@ inline opdock::Status checked(const char *what, GPU(Error_t) error) {
     return {status_of(error), error_text(what, error)};
 }
 
-// What an op that writes its inputs says of what fails after its first kernel, when it is too late for "nothing was
-// touched".
+// The status of an op that writes its inputs, from that of a later kernel: once the first one runs, it is too late for
+// "nothing was touched".
 inline opdock::Status after_the_first(opdock::Status status) {
     if (status.ok() || status.code() == OPDOCK_DEVICE_LOST) {
         return status;

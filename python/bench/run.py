@@ -5,6 +5,8 @@ calls:    what a call costs the host, in microseconds, of rmsnorm_fwd of 1 x 64 
           torch's dispatcher, and torch's own ops beside them.
 training: tokens a second and peak memory of steps of a Llama with random weights, by torch, torch.compile, Liger where
           it is installed, and opdock.
+losses:   of 200 steps of the model of training on eight batches in turn: torch with two seeds, the first one again, and
+          opdock; how far each is from the first.
 decoding: milliseconds for a token of such a model with a static cache, as a CUDA graph.
 small:    microseconds of a call on few rows, as one of 64 in a CUDA graph, by opdock, torch and torch.compile, on shapes
           that are drawn from the widths of models; the geometric mean of opdock's times over those of the fastest other.
@@ -33,6 +35,7 @@ EXAMPLES = """examples:
   python/bench/run.py calls
   python/bench/run.py training --batch 4 --batch 16
   python/bench/run.py training --small --device cpu            whether it works, on any machine
+  python/bench/run.py losses --batch 4
   python/bench/run.py decoding --batch 1 --batch 32
   python/bench/run.py small --shapes 6 --seed 7
 """
@@ -42,7 +45,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["calls", "training", "decoding", "small"])
+    parser.add_argument("what", choices=["calls", "training", "losses", "decoding", "small"])
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--batch", type=int, action="append", help="may be repeated; 4 without it, of decoding 1")
     parser.add_argument("--rounds", type=int, default=9)
@@ -190,6 +193,37 @@ def train(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> t
     return times, f"{peak:6.1f} GiB   loss {losses[-1].item():.4f}"
 
 
+def losses(arguments: argparse.Namespace, batch: int, layers: int) -> None:
+    length, vocabulary, seed = (32, 512, arguments.seed) if arguments.small else (2048, 128256, arguments.seed)
+    generator = torch.Generator().manual_seed(seed)
+    batches = [torch.randint(0, vocabulary, (batch, length), generator=generator) for _ in range(8)]
+
+    def run(way: Way, model_seed: int) -> torch.Tensor:
+        arguments.seed = model_seed
+        with way.model(arguments, layers) as model:
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+            found = []
+            model.train()
+            for step in range(200):
+                ids = batches[step % 8].to(arguments.device)
+                loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                found.append(loss.detach())
+            return torch.stack(found).float().cpu()
+
+    first = run(Way(), seed)
+    others = {"torch again": (Way(), seed), "torch, another seed": (Way(), seed + 1), "opdock": (Way(use={}), seed)}
+    others["opdock, loss without logits"] = (Way(use={"linear_cross_entropy": True}), seed)
+    table({"torch": f"last {first[-1]:.4f}"})
+    for name, (way, model_seed) in others.items():
+        gc.collect()
+        found = run(way, model_seed)
+        off = (found - first).abs()
+        table({name: f"last {found[-1]:.4f}, off by at most {off.max():.4f}, by {off.mean():.4f} in the mean"})
+
+
 def decode(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> tuple[list[float], str]:
     """Seconds of a token in each round."""
     from transformers import StaticCache
@@ -324,6 +358,10 @@ def main() -> None:
         return
     if arguments.what == "small":
         small(arguments)
+        return
+    if arguments.what == "losses":
+        for batch in arguments.batch or [4]:
+            losses(arguments, batch, arguments.layers or 12)
         return
     training = arguments.what == "training"
     measure, layers = (train, 12) if training else (decode, 16)

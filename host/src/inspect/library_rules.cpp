@@ -196,7 +196,8 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
     return std::nullopt;
 }
 
-// Of a file that need not be there: then of who could put one there, or where the link leads that is there.
+// Judges the file of a library. Where there is none, somebody else could put one there; where a link leads nowhere,
+// somebody else could make what it leads to.
 std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file, const Needing &needing,
                                                         PathRules &rules, bool &is_taken) {
     if (++places_ > most_places) {
