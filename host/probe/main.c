@@ -73,6 +73,14 @@ static void send_empty(uint8_t kind) {
     end_record();
 }
 
+/* As the host and libraries do; the plugin may have forbidden that for the thread (ARCH_SET_CPUID). */
+static void ask_processor(void) {
+#if defined(__x86_64__)
+    unsigned a = 0, b, c = 0, d;
+    __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+#endif
+}
+
 /* Returns whether the entry was called and returned. */
 static int try_plugin(const char *name) {
     char path[512];
@@ -99,6 +107,7 @@ static int try_plugin(const char *name) {
     record_registration(entry);
     flush_channel();                            /* looking at what it left behind can end this process too */
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* as hosts do; it may forbid that for the process (PR_SET_TSC) */
+    ask_processor();
     send_changes();
     send_libraries(path);
     flush_channel();

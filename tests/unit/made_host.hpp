@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -100,6 +102,13 @@ inline opdock_status declare(opdock_registry *registry, const char *signature) {
     op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
     op.signature = signature;
     return registry->register_op(registry, &op);
+}
+
+// Whether this machine's cpuid can be made to trap (ARCH_SET_CPUID).
+inline bool can_forbid_cpuid() {
+    std::ifstream file("/proc/cpuinfo");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return text.find(" cpuid_fault") != std::string::npos;
 }
 
 // Lines of a log. Without a lock, which a forked child could find held for good.

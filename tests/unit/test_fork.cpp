@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <semaphore>
 #include <thread>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -200,4 +202,47 @@ TEST_CASE("a child of a fork inside a kernel can take the kernel's module away, 
     CHECK(status == OPDOCK_OK);
     host->unregister_module("jit");
     CHECK(rows.added(host.op()) == 2);
+}
+
+TEST_CASE("a child of a fork while another thread gives back a plan of a temporary module can call it") {
+    MadeHost host;
+    static std::binary_semaphore *giving_back, *go_on;
+    std::binary_semaphore begun(0), forked(0);
+    giving_back = &begun;
+    go_on = &forked;
+    Made made("default.jit", OPDOCK_KIND_DEFAULT, "", 5.0F);
+    made.adjust = [](opdock_impl &impl) {
+        impl.plan_create = [](const opdock_problem * /*problem*/, void **plan) {
+            static int any;
+            *plan = &any;
+            return OPDOCK_OK;
+        };
+        impl.plan_destroy = [](const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/,
+                               void * /*plan*/) {
+            if (giving_back != nullptr) {
+                std::exchange(giving_back, nullptr)->release();
+                go_on->acquire();
+            }
+        };
+    };
+    next_entry = [&](opdock_registry *registry) {
+        declare(registry, test_ops[0]);
+        register_made(registry, made);
+        return OPDOCK_OK;
+    };
+    host->register_module("jit", "", run_next_entry, nullptr, true);
+    std::thread preparing([&] {
+        Rows rows;
+        (void)host.op().prepare({rows.x}, {rows.y});
+    });
+    begun.acquire();
+    CHECK(in_child([&] {
+              Rows rows;
+              const bool is_served = rows.added(host.op()) == 5;
+              host->unregister_module("jit");
+              return is_served;
+          }) == 0);
+    forked.release();
+    preparing.join();
+    host->unregister_module("jit");
 }

@@ -27,6 +27,7 @@
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
+using opdock::test::can_forbid_cpuid;
 using opdock::test::contains;
 using opdock::test::is_mapped;
 using opdock::test::MadeHost;
@@ -753,7 +754,8 @@ TEST_CASE("a plugin that exits the process while it is opened or first called is
     }
 }
 
-TEST_CASE("a plugin that ends the thread that opens it, or the clock of the process, is remembered by the next host") {
+TEST_CASE(
+    "a plugin that ends the thread that opens it, or forbids the clock or cpuid, is remembered by the next host") {
     struct Row {
         const char *fixture;
         int signal;
@@ -762,6 +764,9 @@ TEST_CASE("a plugin that ends the thread that opens it, or the clock of the proc
     std::vector<Row> rows = {{"libends_thread_in_host.so", SIGABRT}};
 #if defined(__x86_64__)
     rows.push_back({"libforbids_clock_in_host.so", SIGSEGV});
+    if (can_forbid_cpuid()) {
+        rows.push_back({"libforbids_cpuid_in_host.so", SIGSEGV});
+    }
 #endif
     for (const Row &row : rows) {
         CAPTURE(row.fixture);

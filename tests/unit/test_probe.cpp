@@ -46,6 +46,7 @@
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
+using opdock::test::can_forbid_cpuid;
 using opdock::test::contains;
 using opdock::test::is_mapped;
 using opdock::test::MadeHost;
@@ -1093,6 +1094,15 @@ TEST_CASE(
 #if defined(__x86_64__)
 TEST_CASE("a plugin that forbids the process reading the clock is rejected") {
     const Rejection crash = rejection_of(try_plugin("libforbids_clock.so"));
+    CHECK(crash.code == RejectCode::probe_died);
+    CHECK_MESSAGE(contains(crash.message, "by signal 11 (Segmentation fault), after it had registered"), crash.message);
+}
+
+TEST_CASE("a plugin that forbids asking the processor what it is is rejected") {
+    if (!can_forbid_cpuid()) { // this processor's cpuid cannot be made to trap
+        return;
+    }
+    const Rejection crash = rejection_of(try_plugin("libforbids_cpuid.so"));
     CHECK(crash.code == RejectCode::probe_died);
     CHECK_MESSAGE(contains(crash.message, "by signal 11 (Segmentation fault), after it had registered"), crash.message);
 }

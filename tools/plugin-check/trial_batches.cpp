@@ -115,8 +115,8 @@ Outcome Trial::run_batches(const Case &one, const std::vector<Tensors> &inputs) 
         const Rows &rows = batches[b];
         Case batch = one;
         batch.exercise = Exercise::call;
-        batch.shapes = with_rows(one.shapes, dim, static_cast<int64_t>(rows.size()));
-        calls_.begin(0, batch, pick_rows(inputs, one.shapes, signature_, rows), {Turn{}});
+        batch.shapes = with_rows(one.shapes, dim, static_cast<int64_t>(rows.size()), b);
+        calls_.begin(0, batch, pick_rows(inputs, one.shapes, signature_, rows, b), {Turn{}});
         const Answer answer = std::move(calls_.answers(0).front());
         add_new(outcome, answer.findings);
         if (answer.status != OPDOCK_OK) {

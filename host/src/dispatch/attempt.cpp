@@ -28,8 +28,9 @@ Attempt::~Attempt() {
         return;
     }
     if (Tenancy *tenancy = implementation.tenancy.get()) {
-        const std::lock_guard lock(tenancy->mutex);
-        if (tenancy->planned.erase(this) != 0) { // else it went with the code
+        Tenancy::Plans &plans = tenancy->plans();
+        const std::lock_guard lock(plans.mutex);
+        if (plans.held.erase(this) != 0) { // else it went with the code, or is a parent's
             destroy_plan();
         }
         return;
@@ -251,8 +252,9 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const 
         }
         problem.plan = plan;
         if (Tenancy *tenancy = implementation.tenancy.get()) {
-            const std::lock_guard lock(tenancy->mutex);
-            tenancy->planned.insert(this);
+            Tenancy::Plans &plans = tenancy->plans();
+            const std::lock_guard lock(plans.mutex);
+            plans.held.insert(this);
         }
     }
     if (callbacks.workspace_size != nullptr) {

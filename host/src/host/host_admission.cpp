@@ -192,10 +192,11 @@ void Host::unregister_module(const std::string &id) {
     // Without the lock of loading: a kernel that is waited for may call what has to be loaded first.
     tenancy->end();
     {
-        const std::lock_guard lock(tenancy->mutex);
-        while (!tenancy->planned.empty()) {
-            Attempt &attempt = **tenancy->planned.begin();
-            tenancy->planned.erase(tenancy->planned.begin());
+        Tenancy::Plans &plans = tenancy->plans();
+        const std::lock_guard lock(plans.mutex);
+        while (!plans.held.empty()) {
+            Attempt &attempt = **plans.held.begin();
+            plans.held.erase(plans.held.begin());
             attempt.destroy_plan();
         }
     }

@@ -93,6 +93,16 @@ bool freed_x87_registers() {
     return false;
 }
 
+// Where the plugin forbade it, the process ends here, while the journal says of whom.
+void use_what_can_be_forbidden() {
+    timespec time{};
+    ::clock_gettime(CLOCK_MONOTONIC, &time); // PR_SET_TSC
+#if defined(__x86_64__)
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d)); // ARCH_SET_CPUID
+#endif
+}
+
 // A plugin's locale has facets, whose code may be gone by now or fail in its destructors: it is never freed.
 void keep_for_good(const std::locale &locale) {
     static auto *const mutex = new std::mutex;
@@ -190,9 +200,7 @@ void KeptProcess::put_back() const {
     if (left_registers) {
         changed.emplace_back("the registers of the x87 unit");
     }
-    // Where the plugin forbade reading it (PR_TSC_SIGSEGV), the process ends here, while the journal says of whom.
-    timespec time{};
-    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    use_what_can_be_forbidden();
     if (!same_set(blocked, blocked_)) {
         changed.emplace_back("the signal mask of the thread that loads it");
     }

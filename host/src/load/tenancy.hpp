@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -58,17 +59,26 @@ class Tenancy {
         }
     }
 
-    // In a forked child, where the threads of those inside are not.
-    void start_over_in_child() noexcept {
+    // Those that hold a plan.
+    struct Plans {
+        std::recursive_mutex mutex; // a plan may have a part of the same module
+        std::set<Attempt *> held;
+        const Plans *of_parent = nullptr;
+    };
+    Plans &plans() { return *plans_; }
+
+    // In a forked child, where the threads of those inside are not. One of them may have been changing the plans: these
+    // are abandoned, and what the parent planned is not given back here.
+    void start_over_in_child() {
         forks_.fetch_add(1, std::memory_order_relaxed);
         inside_.store(0);
+        auto fresh = std::make_unique<Plans>();
+        fresh->of_parent = plans_.release();
+        plans_ = std::move(fresh);
     }
 
-    // Those that hold a plan.
-    std::recursive_mutex mutex; // a plan may have a part of the same module
-    std::set<Attempt *> planned;
-
   private:
+    std::unique_ptr<Plans> plans_ = std::make_unique<Plans>();
     std::atomic<uint32_t> inside_{0};
     std::atomic<uint32_t> forks_{0};
     std::atomic<bool> over_{false};

@@ -507,6 +507,9 @@ TEST_CASE("rows are picked wherever their dim stands") {
     }
     CHECK(values == std::vector<int>{9, 10, 11, 0, 1, 2, 21, 22, 23, 12, 13, 14});
     CHECK(picked[1][0].shape == std::vector<int64_t>{3});
+    CHECK(pick_rows(inputs, shapes, signature, {3, 0}, 1)[0][0].shape == std::vector<int64_t>{2, 2, 1, 3});
+    CHECK(pick_rows(inputs, shapes, signature, {3, 0, 1, 2}, 2)[0][0].shape == std::vector<int64_t>{2, 2, 2, 3});
+    CHECK(pick_rows(inputs, shapes, signature, {3, 0, 1}, 2)[0][0].shape == std::vector<int64_t>{2, 3, 3});
 }
 
 TEST_CASE("what promises to be batch invariant is tried with batches of rows") {
