@@ -120,6 +120,26 @@ TEST_CASE("plans and device states go with a module, once") {
     CHECK(states == 0);
 }
 
+TEST_CASE("a plan that stayed null of a thread that ended does not go with a module") {
+    static int destroyed;
+    destroyed = 0;
+    MadeHost host;
+    Made made("default.jit", OPDOCK_KIND_DEFAULT, "", 1.0F);
+    made.adjust = [](opdock_impl &impl) {
+        impl.plan_create = [](const opdock_problem *, void **) -> opdock_status { return OPDOCK_OK; };
+        impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) { ++destroyed; };
+    };
+    add_temporary(host, made);
+    std::thread([&] {
+        Rows rows;
+        CHECK(rows.added(host.op()) == 1);
+    }).join();
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    host->unregister_module("jit");
+    CHECK(destroyed == 0);
+}
+
 TEST_CASE("a module that is taken away leaves the devices that another one provides") {
     for (const char *id : {"a", "z"}) { // before and behind the provider's
         CAPTURE(std::string(id));

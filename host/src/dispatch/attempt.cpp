@@ -251,7 +251,7 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const 
             return status;
         }
         problem.plan = plan;
-        if (Tenancy *tenancy = implementation.tenancy.get()) {
+        if (Tenancy *tenancy = implementation.tenancy.get(); tenancy != nullptr && plan != nullptr) {
             Tenancy::Plans &plans = tenancy->plans();
             const std::lock_guard lock(plans.mutex);
             plans.held.insert(this);

@@ -11,7 +11,7 @@
  *   supports         `device_state`, `knobs` and `plan` of the problem are null, n_knobs is 0
  *   device_init      once per device
  *   heuristic        it sees `device_state`
- *   plan_create      and the chosen `knobs`
+ *   plan_create      and the chosen `knobs`; a plan that stays null is not destroyed
  *   workspace_size   and the `plan`, as the kernel does
  *
  * The host copies all strings and knobs; function pointers and user_data must stay valid as long as the process (a
