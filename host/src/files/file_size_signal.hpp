@@ -12,11 +12,9 @@ namespace opdock::core {
 class FileSizeSignal {
   public:
     FileSizeSignal() {
-        sigset_t pending;
-        sigemptyset(&pending);
+        sigset_t pending{};
         (void)sigpending(&pending);
         was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
-        sigemptyset(&one_);
         sigaddset(&one_, SIGXFSZ);
         is_blocked_ = pthread_sigmask(SIG_BLOCK, &one_, &before_) == 0;
     }
@@ -35,7 +33,7 @@ class FileSizeSignal {
     FileSizeSignal &operator=(const FileSizeSignal &) = delete;
 
   private:
-    sigset_t one_{};
+    sigset_t one_{}; // none so far: Linux has a bit for each
     sigset_t before_{};
     bool was_pending_ = false;
     bool is_blocked_ = false;

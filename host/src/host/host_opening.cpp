@@ -95,7 +95,6 @@ void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Pl
     entry.during([&] {
         const KeptProcess keep(log_, record.path); // what putting the mask back lets through is the plugin's doing, too
         KeptIfMapped directory(place);
-        table_->keep();
         Loaded loaded = load_code(place);
         if (!loaded.warning.empty()) {
             record.warnings.push_back(loaded.warning); // and is logged with the others
