@@ -22,6 +22,7 @@ class DynamicElfFile {
         header.e_phnum = 2;
         Elf64_Phdr whole{};
         whole.p_type = PT_LOAD;
+        whole.p_flags = PF_R;
         whole.p_filesz = whole.p_memsz = address_of_tables(entries.size()) + tables.size();
         Elf64_Phdr dynamic{};
         dynamic.p_type = PT_DYNAMIC;

@@ -479,13 +479,26 @@ TEST_CASE("the id of opdock's own plugin is not taken by one found before, unles
     Machine machine(fixture("takes_plugin_id"), own.path());
     CHECK(machine.added() == 300);
     CHECK(status(machine) == "skipped OPDOCK-E015");
-    CHECK(machine.host->explain("fixture.add", "cpu", nullptr, nullptr)["dropped"].empty());
+    const nlohmann::json explained = machine.host->explain("fixture.add", "cpu", nullptr, nullptr);
+    CHECK(explained["chain"].size() == 1);
+    CHECK(explained["dropped"].empty());
     CHECK(machine.host.logged("plugin id 'adder' is that of opdock's own") == 1);
     CHECK(machine.plugin("adder")["status"] == "skipped"); // listed first, where it was found
 
     Machine named(fixture("takes_plugin_id"), own.path(), {{"PLUGIN_DEFAULT_PLUGINS", "usurper"}});
     CHECK(named.added() == 770);
     CHECK(status(named) == "loaded ");
+}
+
+TEST_CASE("of a plugin whose id opdock's own takes back nothing is told but that") {
+    const Plugins own{"default_adder"};
+    const Machine machine(fixture("takes_plugin_id_and_kind"), own.path());
+    CHECK(machine.host.logged("changes the umask") == 1);
+    CHECK(machine.host.logged("implementation 'default.usurper' for op 'fixture.add' is left out") == 1);
+    const nlohmann::json skipped = machine.plugin("adder");
+    CHECK(skipped["status"] == "skipped");
+    CHECK(skipped["left_out"].empty());
+    CHECK(skipped["warnings"].empty());
 }
 
 // --- ops

@@ -1,6 +1,7 @@
 #include "load/architecture.hpp"
 
 #include <string>
+#include <string_view>
 
 #include <doctest/doctest.h>
 
@@ -54,6 +55,8 @@ TEST_CASE("a name with + is this or newer, by number and not by letters") {
     CHECK_FALSE(architecture_matches("sm_+", "sm_80", true));
     CHECK(architecture_matches("9+", "10", true));
     CHECK(architecture_matches("sm_0+", "sm_9", true));
+    const std::string_view digits = "1199+";
+    CHECK(architecture_matches(digits.substr(2), "99", true)); // what stands before a name is none of it
 }
 
 TEST_CASE("a name with + matches nothing where architectures have no order") {

@@ -734,6 +734,16 @@ TEST_CASE("an output that is its '~' input makes the call one that writes its in
     CHECK(bind(signature, call.args()).writes_inputs);
 }
 
+TEST_CASE("an output and its '~' input may both be absent") {
+    CallArguments call;
+    call.in(OPDOCK_F32, {4}).in_absent().out_absent();
+    const Signature signature = parse_signature("f(a: T[n], x: T[n]?) -> (y ~ x: T[n]?)");
+    const Bound bound = bind(signature, call.args());
+    CHECK_FALSE(bound.writes_inputs);
+    CHECK(bound.tensors[1] == nullptr);
+    CHECK(bound.tensors[2] == nullptr);
+}
+
 TEST_CASE("an output that shares only part of its '~' input, or in another order, is an error") {
     CallArguments call;
     call.in(OPDOCK_F32, {4, 4}).out(OPDOCK_F32, {4, 4});

@@ -1,6 +1,7 @@
 #include "opdock/opdock.h"
 
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,24 @@ opdock_options options_with(std::vector<std::string> &log) {
     options.log_user_data = &log;
     return options;
 }
+
+// A variable of the environment, for as long as this lives.
+class Exported {
+  public:
+    Exported(const char *name, const std::string &value) : name_(name) {
+        if (const char *given = std::getenv(name)) {
+            before_ = given;
+        }
+        setenv(name, value.c_str(), 1);
+    }
+    ~Exported() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+    Exported(const Exported &) = delete;
+    Exported &operator=(const Exported &) = delete;
+
+  private:
+    const char *name_;
+    std::optional<std::string> before_;
+};
 
 // As a program in C opens it.
 struct Opened {
@@ -293,6 +312,41 @@ TEST_CASE("a program in C loads plugins, calls by handle and by name, and counts
     CHECK(taken(text)["plugins"].size() == 3);
     CHECK(opdock_check_file(good.c_str(), nullptr, &text) == OPDOCK_OK);
     CHECK(taken(text)["status"] == "ok");
+}
+
+TEST_CASE("a quarantined plugin is tried again where a program in C names it and asks for that") {
+    const TemporaryDirectory folder;
+    const Exported cache("XDG_CACHE_HOME", folder.path().string());
+    const std::string plugin = fixture("aborts_when_asked");
+    const char *const modules[] = {plugin.c_str()};
+    const auto status = [&](uint32_t flags, bool is_named = true) {
+        std::optional<Exported> found;
+        const Opened host([&](opdock_options &options) {
+            unsetenv("MADE_SCAN_CACHE");
+            options.flags = flags;
+            if (is_named) {
+                options.modules = modules;
+                options.n_modules = 1;
+            } else {
+                found.emplace("MADE_PLUGIN_MODULES", plugin);
+            }
+        });
+        char *text = nullptr;
+        REQUIRE(opdock_describe(host.runtime, &text) == OPDOCK_OK);
+        const json plugins = taken(text)["plugins"];
+        REQUIRE(plugins.size() == 1);
+        return plugins[0]["status"].get<std::string>();
+    };
+    {
+        const Exported aborts("OPDOCK_FIXTURE_ABORTS", "1");
+        CHECK(status(0) == "rejected");
+    }
+    CHECK(status(0) == "rejected");
+    CHECK(status(OPDOCK_OPEN_RETRY, false) == "rejected");
+    CHECK(status(OPDOCK_OPEN_RETRY) == "loaded");
+    const Exported aborts("OPDOCK_FIXTURE_ABORTS", "1");
+    CHECK(status(OPDOCK_OPEN_RETRY) == "loaded"); // known by now, and not tried
+    CHECK(status(OPDOCK_OPEN_RESCAN) == "rejected");
 }
 
 TEST_CASE("a program in C has plugins asked again what is available") {

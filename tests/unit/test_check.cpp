@@ -12,6 +12,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "dynamic_elf_file.hpp"
+#include "inspect/dependencies.hpp"
 #include "inspect/linkage.hpp"
 #include "made_host.hpp"
 #include "signer.hpp"
@@ -19,6 +21,7 @@
 
 using namespace opdock::core;
 using opdock::test::contains;
+using opdock::test::DynamicElfFile;
 using opdock::test::Signer;
 using opdock::test::TemporaryDirectory;
 using opdock::test::write_file;
@@ -121,6 +124,26 @@ TEST_CASE("a check does not wait for ever for a library that is a pipe") {
     REQUIRE(mkfifo((folder.path() / "libneeds_another.so").c_str(), 0600) == 0);
     CHECK(check(folder.path() / "libneeds.so").contains("status"));
     CHECK((waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD));
+}
+
+TEST_CASE("a check reads what the dynamic loader lists to its end, also when that is more than a pipe holds") {
+    constexpr size_t libraries = 400;
+    const std::string name = "lib" + std::string(180, 'n');
+    std::vector<Elf64_Dyn> entries;
+    std::string names(1, '\0');
+    for (size_t i = 0; i < libraries; ++i) {
+        entries.push_back({DT_NEEDED, {names.size()}});
+        names += name + std::to_string(i) + ".so" + '\0';
+    }
+    entries.push_back({DT_STRTAB, {DynamicElfFile::address_of_tables(libraries + 3)}});
+    entries.push_back({DT_STRSZ, {names.size()}});
+    entries.push_back({DT_NULL, {0}});
+    const TemporaryDirectory folder;
+    const auto rejection = judge_dependencies(folder.write("libneedy.so", DynamicElfFile(entries, names).bytes()));
+    REQUIRE(rejection.has_value());
+    CHECK(rejection->code == RejectCode::library_missing);
+    CHECK(contains(rejection->message, "'libneedy.so' needs '" + name + "0.so', '"));
+    CHECK(contains(rejection->message, "', '" + name + "399.so', which is not found"));
 }
 
 TEST_CASE("a check leaves no descriptor open") {
@@ -293,11 +316,17 @@ TEST_CASE("in strict mode a check refuses what makes attacks easier, and a wrong
     CHECK(faulty["code"] == "OPDOCK-E042");
     CHECK(contains(faulty["reason"], "acme.tune.yaml:2:1: unknown field 'beside'"));
     CHECK(contains(faulty["reason"], "unknown field 'beside'.\nHosts take the plugin and leave these entries out."));
-    CHECK(check(folder.path() / "libacme.so", {{"PLUGIN_TUNE", "off"}})["status"] == "ok");
+    const auto unread = check(folder.path() / "libacme.so", {{"PLUGIN_TUNE", "off"}});
+    CHECK(unread["status"] == "ok");
+    CHECK(contains(unread["warnings"].dump(), "acme.tune.yaml:2:1: unknown field 'beside'"));
     const auto refused = check(folder.path() / "libacme.so", strict);
     CHECK(refused["code"] == "OPDOCK-E042");
+    CHECK(refused["status"] == "rejected");
     CHECK(contains(refused["reason"], "acme.tune.yaml:2:1: unknown field 'beside'"));
+    CHECK(contains(refused["reason"], "\nStrict mode refuses a plugin whose tune file is wrong."));
     CHECK(check(folder.path() / "libacme.so", {{"PLUGIN_STRICT", "1"}, {"PLUGIN_TUNE", "off"}})["status"] == "ok");
+    folder.write("acme.tune.yaml", "schema: opdock.tune/1\n");
+    CHECK(check(folder.path() / "libacme.so", strict)["status"] == "ok");
 }
 
 TEST_CASE("a check reads the tune file that a plugin.json names, and else the one beside the library") {

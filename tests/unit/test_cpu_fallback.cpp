@@ -244,6 +244,17 @@ TEST_CASE("an explanation names who would serve on the CPU, and whether the poli
         CHECK(explained["on_cpu"]["follows"] == (*on == '1'));
         CHECK_FALSE(machine.host->explain("test.add", "cpu", nullptr, {}).contains("on_cpu"));
     }
+    Machine machine;
+    auto gone = std::make_unique<Made>("default.gone", OPDOCK_KIND_DEFAULT);
+    gone->priority = 1;
+    gone->adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host_api *, void *, DLDevice) -> opdock_status { return OPDOCK_UNSUPPORTED; };
+    };
+    machine.host.add(std::move(gone));
+    FakeRows rows;
+    CHECK(rows.call(machine.host.op()) == OPDOCK_OK); // asks whether it is available
+    CHECK(machine.host->explain("test.add", "fake", nullptr, {})["on_cpu"]["chain"] ==
+          nlohmann::json::array({"default.cpu"}));
     HostWithFake served;
     served.add("default.fake", 1);
     served.host.add("default.cpu", OPDOCK_KIND_DEFAULT, {}, 1);

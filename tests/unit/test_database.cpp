@@ -3,6 +3,8 @@
 #include "files/database.hpp"
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <SQLiteCpp/Exception.h>
 #include <doctest/doctest.h>
@@ -31,6 +33,23 @@ TEST_CASE("a database is made with a write-ahead log, and opened with limits, fo
         database->exec("INSERT INTO things VALUES ('thing')");
     }
     CHECK(std::filesystem::status(directory.path() / "own").permissions() == std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("a file without tables that says it is another application's, or of another version, is set aside") {
+    for (const char *says :
+         {"PRAGMA application_id = 7", "PRAGMA application_id = 0x1234", "PRAGMA user_version = 7"}) {
+        CAPTURE(says);
+        const TemporaryDirectory directory;
+        const std::string path = (directory.path() / "things.sqlite").string();
+        SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(says);
+        std::vector<std::string> told;
+        const OpenDatabase database = open_database(path, {0x1234, 7, "CREATE TABLE things (name TEXT)"},
+                                                    [&](const std::string &what) { told.push_back(what); });
+        CHECK(database->execAndGet("SELECT count(*) FROM things").getInt() == 0);
+        REQUIRE(told.size() == 1);
+        CHECK(told[0].starts_with("'" + path + "' was damaged or of another version of opdock"));
+        CHECK(std::filesystem::exists(path + ".damaged"));
+    }
 }
 
 TEST_CASE("a database is read also by a process without a standard input") {

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "call_arguments.hpp"
 #include "composite.hpp"
 #include "fake_device.hpp"
 #include "load/plugin_call.hpp"
@@ -641,6 +642,28 @@ TEST_CASE("after a device was lost nothing more is tried on it, and every call s
     CHECK(t.host.logged("is lost") == 1);
 }
 
+TEST_CASE("after a device that nobody provides was lost calls there fail, also those that are remembered") {
+    MadeHost host;
+    Made *made[2] = {};
+    for (const auto &[at, op] : {std::pair(0, "test.add"), std::pair(1, "test.pair")}) {
+        auto one = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+        one->op = op;
+        one->device = "vulkan";
+        one->work = [&status = one->status](const auto &, const auto &) { return status.load(); };
+        made[at] = &host.add(std::move(one));
+    }
+    CallArguments call;
+    call.in(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {3}, {1});
+    call.input(0).device = call.output(0).device = {kDLVulkan, 0};
+    const auto called = [&](const char *op) { return opdock_call_op(host.op(op).c(), &call.args()); };
+    CHECK(called("test.add") == OPDOCK_OK);
+    CHECK(called("test.add") == OPDOCK_OK);
+    made[1]->status = OPDOCK_DEVICE_LOST;
+    CHECK(called("test.pair") == OPDOCK_DEVICE_LOST);
+    CHECK(called("test.add") == OPDOCK_DEVICE_LOST);
+    CHECK(made[0]->calls == 2);
+}
+
 TEST_CASE("a kernel cannot say that the CPU is lost: it failed, and others serve") {
     MadeHost host(core::RawEnvironment{{"PLUGIN_PREFER", "vendor"}});
     Made &one = host.add("vendor.one", OPDOCK_KIND_VENDOR, "one", 1);
@@ -764,10 +787,12 @@ TEST_CASE("a device may be found lost before the kernel runs") {
 TEST_CASE("a device found lost while preparing is lost for every call, and no other implementation is prepared") {
     HostWithFake t;
     static int asked;
+    static bool is_there;
     asked = 0;
+    is_there = false;
     t.add("default.one", 1, [](opdock_impl &impl) {
         impl.supports = [](const opdock_problem *problem) {
-            return problem->host->fail(problem->host, OPDOCK_DEVICE_LOST, "it fell off the bus");
+            return is_there ? OPDOCK_OK : problem->host->fail(problem->host, OPDOCK_DEVICE_LOST, "it fell off the bus");
         };
     });
     t.add(
@@ -782,6 +807,7 @@ TEST_CASE("a device found lost while preparing is lost for every call, and no ot
     FakeRows rows;
     CHECK_THROWS_WITH_AS(t.host.op().prepare({rows.x}, {rows.y}), doctest::Contains("it fell off the bus"), Error);
     CHECK(asked == 0);
+    is_there = true; // too late
     CHECK(rows.call(t.host.op()) == OPDOCK_DEVICE_LOST);
     CHECK(contains(last_error(), "it fell off the bus"));
 }

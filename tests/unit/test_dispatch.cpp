@@ -247,6 +247,26 @@ TEST_CASE("nothing is tried again in strict mode, where it is off, and of an op 
     CHECK(call() == OPDOCK_ALL_DROPPED);
 }
 
+TEST_CASE("what failed is not tried again while the policy denies it, or has nothing tried again") {
+    const MadeClock clock;
+    ThreeKinds t(Environment{{"PLUGIN_PREFER", "vendor"}});
+    t.acme.status = OPDOCK_FAILED;
+    for (int i = 0; i < 3; ++i) {
+        CHECK(t.rows.added(t.host.op()) == 1);
+    }
+    t.acme.status = OPDOCK_OK;
+    for (const auto &setting : {std::pair("deny_vendors", "acme"), std::pair("retry_failed", "off")}) {
+        CAPTURE(setting.first);
+        t.host->set_program_policy(t.host.policy(setting.first, setting.second));
+        clock.pass(std::chrono::hours(24));
+        CHECK(t.rows.added(t.host.op()) == 1);
+        CHECK(t.rows.added(t.host.op()) == 1);
+        CHECK(t.host.logged("is tried again on") == 0);
+    }
+    t.host->set_program_policy(nullptr);
+    CHECK(t.rows.added(t.host.op()) == 2);
+}
+
 TEST_CASE("a status that nobody defined counts as a failure, and is shown with its number") {
     for (const opdock_status undefined : {77, -1}) {
         MadeHost host;
@@ -262,6 +282,49 @@ TEST_CASE("a status that nobody defined counts as a failure, and is shown with i
         CHECK(rows.added(host.op()) == 3);
         CHECK(odd.calls == 3);
         CHECK(host.logged("'default.odd' leaves the chain") == 1);
+    }
+}
+
+TEST_CASE("an implementation that returns a status that nobody defined before its kernel runs is passed over") {
+    static opdock_status undefined;
+    static const opdock_knob block = {
+        OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, 8, nullptr, nullptr};
+    static const opdock_knob *const knobs[] = {&block};
+    const std::pair<const char *, std::function<void(opdock_impl &)>> functions[] = {
+        {"device_init",
+         [](opdock_impl &impl) {
+             impl.device_init = [](const opdock_host_api *, void *, DLDevice, void **) { return undefined; };
+             impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
+         }},
+        {"supports", [](opdock_impl &impl) { impl.supports = [](const opdock_problem *) { return undefined; }; }},
+        {"heuristic",
+         [](opdock_impl &impl) {
+             impl.n_knobs = 1;
+             impl.knobs = knobs;
+             impl.heuristic = [](const opdock_problem *, int64_t *) { return undefined; };
+         }},
+        {"plan_create",
+         [](opdock_impl &impl) {
+             impl.plan_create = [](const opdock_problem *, void **) { return undefined; };
+             impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) {};
+         }},
+        {"workspace_size",
+         [](opdock_impl &impl) { impl.workspace_size = [](const opdock_problem *, uint64_t *) { return undefined; }; }},
+    };
+    for (const auto &function : functions) {
+        for (const opdock_status status : {77, -1}) {
+            CAPTURE(function.first);
+            undefined = status;
+            MadeHost host;
+            auto made = std::make_unique<Made>("default.odd", OPDOCK_KIND_DEFAULT);
+            made->adjust = function.second;
+            const Made &odd = host.add(std::move(made));
+            host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
+            Rows rows;
+            CHECK(rows.added(host.op()) == 3);
+            CHECK(odd.calls == 0);
+            CHECK(host.logged("status " + std::to_string(status) + ", which is none of a plugin's") == 1);
+        }
     }
 }
 
@@ -308,7 +371,9 @@ TEST_CASE("a success starts the count of failures anew also where nobody else se
 
 TEST_CASE("counting and resetting an op or implementation that is not there is an error with the nearest name") {
     MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
     host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
+    host.add("reference.three", OPDOCK_KIND_REFERENCE);
     const auto status_of = [](auto &&work) { return thrown_by(work).status(); };
     CHECK(status_of([&] { (void)host->served_count("test.addd", "vendor.acme"); }) == OPDOCK_UNKNOWN_OP);
     CHECK(status_of([&] { host->reset_health("test.addd", nullptr); }) == OPDOCK_UNKNOWN_OP);
@@ -318,6 +383,9 @@ TEST_CASE("counting and resetting an op or implementation that is not there is a
     CHECK(status_of([&] { host->reset_health("test.update", "vendor.acme"); }) == OPDOCK_INVALID_ARGUMENT);
     CHECK(message_of([&] { host->reset_health(nullptr, "vendor.acmee"); }) ==
           "no op has an implementation 'vendor.acmee'; did you mean 'vendor.acme'?");
+    for (const std::string id : {"default.one", "reference.three"}) {
+        CHECK(contains(message_of([&] { host->reset_health(nullptr, (id + "e").c_str()); }), "mean '" + id + "'?"));
+    }
     CHECK(host->served_count("test.add", "Vendor.Acme") == 0);
     CHECK_NOTHROW(host->reset_health(nullptr, nullptr));
     CHECK_NOTHROW(host->reset_health(nullptr, "VENDOR.acme"));
@@ -335,6 +403,27 @@ TEST_CASE("reset_health brings back the one implementation it names") {
     t.acme.status = OPDOCK_OK;
     t.host->reset_health("test.add", "vendor.acme");
     CHECK(t.rows.added(t.host.op()) == 2);
+}
+
+TEST_CASE("reset_health brings back the implementations of the op that it names, and of no other") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1).status = OPDOCK_FAILED_CLEAN;
+    auto pair = std::make_unique<Made>("default.pair", OPDOCK_KIND_DEFAULT);
+    pair->op = "test.pair";
+    pair->status = OPDOCK_FAILED_CLEAN;
+    host.add(std::move(pair));
+    Rows rows;
+    std::vector<float> in(3), out(3);
+    const auto call_pair = [&] {
+        return host.op("test.pair").try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})});
+    };
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+        CHECK(call_pair() == OPDOCK_ALL_FAILED);
+    }
+    host->reset_health("test.add", nullptr);
+    CHECK(call_pair() == OPDOCK_ALL_DROPPED);
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
 }
 
 TEST_CASE("the caller's mistake and lost memory come back and never fall back or count") {
@@ -1109,8 +1198,8 @@ TEST_CASE("knobs have the heuristic's values, or their defaults where it has no 
     };
     CHECK(call(16) == OPDOCK_OK);
     CHECK(call(1) == OPDOCK_OK);
-    CHECK(call(32) == OPDOCK_OK);
-    CHECK(seen == std::vector<int64_t>{16, 8, 32});
+    CHECK(call(64) == OPDOCK_OK);
+    CHECK(seen == std::vector<int64_t>{16, 8, 64});
     CHECK(call(100) == OPDOCK_ALL_FAILED);
     CHECK(contains(last_error(), "outside its range"));
 }

@@ -230,6 +230,13 @@ TEST_CASE("a value of 10,000 entries is cut after 1,024, with a warning") {
           "PLUGIN_ALLOW_VENDORS is longer than 1024 entries; what comes after that is ignored");
 }
 
+TEST_CASE("of a list whose first entry is longer than the limit nothing is kept, with a warning") {
+    const Environment environment =
+        make_environment("PLUGIN_", {{"PLUGIN_DENY_VENDORS", std::string(64 * 1024 + 1, 'a') + ",acme"}}, false);
+    CHECK((environment.find(Variable::deny_vendors)->empty())); // 64 KiB, which no message shows
+    CHECK(environment.warnings.size() == 1);
+}
+
 TEST_CASE("orders per op are cut between ops, and modules at either separator") {
     const Environment environment =
         make_environment("PLUGIN_",

@@ -186,3 +186,17 @@ TEST_CASE("of many ops that are served otherwise eight are told, and how many mo
     CHECK_FALSE(contains(message, "op 'test.op8' on cpu"));
     CHECK(message.ends_with("\n  and 2 more"));
 }
+
+TEST_CASE("dtypes for which a choice differs alike are one line, of the first and how many more there are") {
+    const auto add_one = [](MadeHost &host, const char *impl_id) {
+        auto one = std::make_unique<Made>(impl_id, OPDOCK_KIND_DEFAULT);
+        one->dtypes = "f32|f16|bf16";
+        host.add(std::move(one));
+    };
+    MadeHost here, there;
+    add_one(here, "default.here");
+    add_one(there, "default.there");
+    const std::string expected = frozen(there).dump();
+    const std::string message = message_of([&] { (void)frozen(here, expected.c_str()); });
+    CHECK(contains(message, ", bf16 and 2 more: expected 'default.there'"));
+}

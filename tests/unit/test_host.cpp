@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fake_device.hpp"
+#include "inspect/library_place.hpp"
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
@@ -89,6 +90,53 @@ TEST_CASE("an implementation for a device that the note does not name is told, a
     CHECK(plugin_row(host, fixture("undeclared_device"))["status"] == "loaded");
 }
 
+TEST_CASE("plugins are searched first in the folder beside the library, unless other folders are given") {
+    core::HostOptions options;
+    options.environment = core::make_environment("PLUGIN_", {}, false);
+    options.cache_folder = "";
+    options.log = core::Log([](void *, int32_t, const char *) {}, nullptr);
+    const core::Host host(options);
+    const nlohmann::json paths = host.describe()["paths"];
+    REQUIRE_FALSE(paths.empty());
+    CHECK(paths[0]["origin"] == "install");
+    CHECK(paths[0]["path"] == (core::library_directory() / "opdock" / "plugins").string());
+}
+
+TEST_CASE("a plugin that is replaced after it was found and before it is looked at is rejected, whatever it is now") {
+    const TemporaryDirectory folder;
+    const std::filesystem::path first = folder.path() / "one", second = folder.path() / "two";
+    for (const auto &path : {first, second}) { // one of them has the lesser inode
+        std::filesystem::copy_file(fixture("good"), path);
+    }
+    for (const auto &[found, other] : {std::pair(first, second), std::pair(second, first)}) {
+        struct Replacement {
+            std::filesystem::path plugin, other;
+        } replacement;
+        const TemporaryDirectory plugins;
+        plugins.write("liba.so", "no plugin");
+        replacement = {plugins.path() / "libb.so", plugins.path() / "other"};
+        std::filesystem::create_hard_link(found, replacement.plugin);
+        std::filesystem::create_hard_link(other, replacement.other);
+        core::HostOptions options;
+        options.environment = core::make_environment("PLUGIN_", {}, false);
+        options.standard_directories = {{plugins.path().string(), "test"}};
+        options.cache_folder = "";
+        options.log = core::Log(
+            [](void *self, int32_t, const char *line) {
+                const Replacement &paths = *static_cast<const Replacement *>(self);
+                if (contains(line, "liba.so' rejected")) { // both were found by now
+                    std::filesystem::rename(paths.other, paths.plugin);
+                }
+            },
+            &replacement);
+        const core::Host host(options);
+        const nlohmann::json rows = host.describe()["plugins"];
+        REQUIRE(rows.size() == 2);
+        CHECK(rows[1]["path"] == replacement.plugin.string());
+        CHECK(rows[1]["code"] == core::code_text(core::RejectCode::file_changed));
+    }
+}
+
 TEST_CASE("strict: a module that was asked for and does not load keeps the host from opening") {
     for (const char *name : {"returns_error", "no_note", "other_abi", "does_not_exist"}) {
         CAPTURE(name);
@@ -134,6 +182,18 @@ TEST_CASE("an implementation that needs a newer host is left out alone") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("unknown_flag")}});
     CHECK(plugin_row(host, fixture("unknown_flag"))["status"] == "loaded");
     CHECK(host.logged("required_flags") == 1);
+}
+
+TEST_CASE("of a plugin that is rejected nothing is told of what would be left out of it") {
+    const TemporaryDirectory folder;
+    std::filesystem::copy_file(fixture("unknown_flag"), folder.path() / "libfaulty.so");
+    folder.write("faulty.tune.yaml", "schema: opdock.tune/1\nbeside: 1\n");
+    MadeHost host(RawEnvironment{{"PLUGIN_STRICT", "1"}}, "/nonexistent", {}, {}, {}, false, "/nonexistent",
+                  folder.path().string());
+    const nlohmann::json row = plugin_row(host, (folder.path() / "libfaulty.so").string());
+    CHECK(row["code"] == core::code_text(core::RejectCode::tune_file_wrong));
+    CHECK(host.logged("required_flags") == 1);
+    CHECK(row["left_out"].empty());
 }
 
 TEST_CASE("PLUGIN_SKIP_CUDA skips plugins for CUDA") {

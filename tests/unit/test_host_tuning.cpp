@@ -549,6 +549,61 @@ TEST_CASE("inputs that a call writes hold what they held at the beginning of eac
     }
 }
 
+TEST_CASE(
+    "an input that an output lies on holds afterwards, and at the beginning of each sample, what it held before") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.double: {configs: [{speed: 1}, {speed: 2}]}\n");
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    std::vector<float> state(16, 1.5F);
+    const Tensor x(state.data(), f32, {16}, fake_device(0));
+    const std::array<TensorArg, 1> inputs = {x}, outputs = {x};
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    const json result = json::parse(host.op("fixture.double").tune(Args(inputs, outputs, {}, &fake.clock), &options));
+    CHECK(result["best"]["config"]["speed"] == 2);
+    REQUIRE(result["tried"].size() == 3);
+    for (const json &run : result["tried"]) {
+        CHECK_MESSAGE(run["outcome"] == "timed", run.dump());
+    }
+    CHECK(state == std::vector<float>(16, 1.5F));
+}
+
+TEST_CASE("an input that an output touches is only read, and not put back") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.work: {configs: [{speed: 1}]}\n");
+    for (const ptrdiff_t input : {0, 16}) {
+        FakeKind fake;
+        HostWithFakeKind host(installed, fake);
+        std::vector<float> memory(32, 1.5F);
+        const Tensor x(memory.data() + input, f32, {16}, fake_device(0));
+        const Tensor y(memory.data() + (16 - input), f32, {16}, fake_device(0));
+        const std::array<TensorArg, 1> inputs = {x}, outputs = {y};
+        opdock_tune_options options = {};
+        options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+        options.flags = OPDOCK_TUNE_AGAIN;
+        (void)host.op("fixture.work").tune(Args(inputs, outputs, {}, &fake.clock), &options);
+        CHECK(memory[static_cast<size_t>(16 - input)] == 3);
+        CHECK(fake.copied.empty());
+    }
+}
+
+TEST_CASE("where the fastest config fails in the last rounds the one after it is chosen") {
+    const Installed installed("schema: opdock.tune/1\nops:\n"
+                              "  fixture.work: {configs: [{speed: 5, mode: 4}, {speed: 4}]}\n");
+    FakeKind fake;
+    fake.cache = 1024;
+    HostWithFakeKind host(installed, fake);
+    Work work(fake);
+    opdock_tune_options options = {};
+    options.flags = OPDOCK_TUNE_COLD; // a sample is one run, and the first of the last rounds fails
+    const json result = work.tune(host, options);
+    CHECK(result["best"]["config"] == json({{"speed", 4}, {"mode", 0}}));
+    REQUIRE(result["tried"].size() == 3);
+    CHECK(result["tried"][0]["samples"] == 15); // of the last rounds with that one
+    CHECK(result["tried"][2]["config"] == json({{"speed", 5}, {"mode", 4}}));
+    REQUIRE(result["tried"][2]["outcome"] == "refused");
+    CHECK(contains(result["tried"][2]["reason"], "mode 4 is tired"));
+}
+
 TEST_CASE("what was tried is listed with what was timed first, in the order of the file") {
     const Installed installed("schema: opdock.tune/1\nops:\n  fixture.work:\n    configs:\n"
                               "      - {speed: 1, mode: 1}\n      - {speed: 1, mode: 4}\n      - {speed: 2}\n"

@@ -220,6 +220,12 @@ TEST_CASE("a list of outputs has one spec for each element") {
           "ys f32[8, 3]; ys f32[8, 5]; zs f16[4]; zs f16[2]");
 }
 
+TEST_CASE("a list that is absent tells nothing, whichever tensors follow") {
+    CallArguments call;
+    call.in(OPDOCK_F32, {3}).in(OPDOCK_F32, {5}).in(OPDOCK_I32, {7}).lists({0, 2});
+    CHECK(inferred("f(xs: T[m, n]*?, ys: U[k]*, z: i32[l]) -> (us: U[k, l]*)", call) == "us f32[3, 7]; us f32[5, 7]");
+}
+
 TEST_CASE("a dtype that only an empty list would tell cannot be inferred") {
     CallArguments call;
     call.lists({0});

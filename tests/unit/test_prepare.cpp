@@ -98,6 +98,25 @@ TEST_CASE("a prepared call keeps its implementation through changes of policy an
     CHECK(third.run({rows.in.data(), rows.out.data()}) == OPDOCK_FAILED_CLEAN); // as it is, and no fallback
 }
 
+TEST_CASE("a call is stale from the beginning when the policy changes while it is prepared") {
+    static std::function<void()> asked;
+    MadeHost host;
+    auto one = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0F);
+    one->adjust = [](opdock_impl &impl) {
+        impl.supports = [](const opdock_problem *) {
+            asked();
+            return OPDOCK_OK;
+        };
+    };
+    host.add(std::move(one));
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    asked = [&] { host->set_program_policy(host.policy("prefer", "vendor")); };
+    Rows rows;
+    const Prepared prepared = host.op().prepare({rows.x}, {rows.y});
+    CHECK(prepared.impl() == "default.one");
+    CHECK(prepared.stale());
+}
+
 TEST_CASE("a policy given to prepare counts for that call alone") {
     MadeHost host;
     host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);

@@ -721,6 +721,7 @@ TEST_CASE("what a probe sends is limited, and has to be a transcript") {
         return rejection_of(judge_probe(*directory, "libgood.so", limits_for({"cpu"}), std::move(result)));
     };
     CHECK(judged(std::vector<std::byte>(most_transcript_bytes + 1)).code == RejectCode::too_many_registrations);
+    CHECK(judged(std::vector<std::byte>(most_transcript_bytes)).code == RejectCode::probe_unreadable);
     const Rejection unreadable = judged({std::byte{7}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}});
     CHECK(unreadable.code == RejectCode::probe_unreadable);
     CHECK(contains(unreadable.message, "'libgood.so': "));

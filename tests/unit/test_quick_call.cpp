@@ -654,3 +654,21 @@ TEST_CASE("a call that is made again has its plan from the first time, and a cal
     CHECK(plans_of([](CallArguments &call) { call.attribute("f", value(3)); }) == 1);
     CHECK(plans_of([](CallArguments &call) { call.attribute("f", value(2.5)); }) == 0);
 }
+
+TEST_CASE("a call whose tensors are shared out to its lists in another way is another call") {
+    OneOp op("test.shared(xs: T[n]*, x: T[m]?) -> (output: f32[1])");
+    Made &made = op.add("default.one", OPDOCK_KIND_DEFAULT);
+    uint32_t in_list = 0;
+    made.work = [&](const opdock_problem &problem, const opdock_call &) {
+        in_list = problem.tensor_offsets[1];
+        return OPDOCK_OK;
+    };
+    for (int round = 0; round < 3; ++round) {
+        for (const uint32_t size : {2u, 1u}) {
+            CallArguments call;
+            call.in(OPDOCK_F32, {3}, {1}).in(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {1}, {1}).lists({size});
+            REQUIRE(op.call(call.args()) == OPDOCK_OK);
+            CHECK(in_list == size);
+        }
+    }
+}
