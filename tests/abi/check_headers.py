@@ -3,8 +3,8 @@
     check_headers.py KEPT TREE...
 
 KEPT holds the headers of one version as they were released; TREE are the include directories of today. A struct has to
-begin with the fields that it had, a number and a string to be what it was, a function and a type to be declared as it
-was. What differs is printed.
+begin with the fields that it had, a list (`X` macro) with the entries that it had, a number and a string to be what it
+was, a function and a type to be declared as it was. What differs is printed.
 """
 
 import pathlib
@@ -37,6 +37,11 @@ def statements(text):
     return macros, structs, {one.strip() for one in declarations}
 
 
+def keeps(macro, value, now):
+    """Whether `now` says what `value` said. New entries of a list stand at its end."""
+    return now == value or (macro.endswith("(X)") and now is not None and now.startswith(value + " "))
+
+
 def main():
     kept = read(pathlib.Path(sys.argv[1]))
     tree = {}
@@ -50,7 +55,7 @@ def main():
         macros, structs, declarations = statements(text)
         now_macros, now_structs, now_declarations = statements(tree[name])
         for macro, value in macros.items():
-            if macro not in OF_VERSION and now_macros.get(macro) != value:
+            if macro not in OF_VERSION and not keeps(macro, value, now_macros.get(macro)):
                 problems.append(f"{name}: {macro} was '{value}' and is '{now_macros.get(macro)}'")
         for struct, body in structs.items():
             if not now_structs.get(struct, "").startswith(body):

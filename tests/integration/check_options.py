@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Walks the options of all tools: each has help, a place in the man page and a completion, and one thing has one word,
-as has the value of an option.
+"""Walks the options and commands of all tools: each has help, a place in the man page and a completion, and one thing
+has one word, as has the value of an option.
 
 usage: check_options.py TOOLS_SOURCE COMPLETIONS.bash TOOL...
 """
@@ -43,6 +43,14 @@ def options_of_man(text: str) -> tuple[set[str], set[str]]:
     text = text.replace("\\-", "-")
     entries = " ".join(re.findall(r"^\.TP.*\n(.+)$", text, re.MULTILINE))
     return tuple(set(re.findall(r"--[a-z0-9][a-z0-9-]*", part)) for part in (text, entries))
+
+
+def commands_of_man(name: str, text: str) -> tuple[set[str], set[str]]:
+    """Those of the synopsis, and those with an entry among the commands."""
+    text = text.replace("\\-", "-")
+    part = re.search(r"^\.SH COMMANDS\n(.*?)^\.SH ", text, re.MULTILINE | re.DOTALL)
+    entries = re.findall(r"^\.TP.*\n\.BI? ([a-z][a-z-]*)(?: |$)", part[1] if part else "", re.MULTILINE)
+    return set(re.findall(rf"^\.B {name} ([a-z][a-z-]*)(?: |$)", text, re.MULTILINE)), set(entries)
 
 
 def refusal_of(tool: str, option: str) -> str:
@@ -89,7 +97,8 @@ def main() -> int:
         name = pathlib.Path(tool).name
         text = text_of([tool, "--help"])
         options = options_of_help(text)
-        man, entries = options_of_man((pathlib.Path(sources) / name / f"{name}.1").read_text())
+        page = (pathlib.Path(sources) / name / f"{name}.1").read_text()
+        man, entries = options_of_man(page)
         faults += [f"{name} {option} is not in the man page" for option in sorted(options - man)]
         faults += [f"{name}.1 has {option}, which --help has not" for option in sorted(entries - options)]
         faults += [f"{name} has no {option}" for option in sorted(EVERYWHERE - options)]
@@ -107,6 +116,9 @@ def main() -> int:
         all_hidden |= hidden
         faults += faults_of_hidden(hidden, tool, options)
         commands = set(re.findall(rf"^(?:Usage:| {{6}}) {name} ([a-z][a-z-]*)(?: |$)", text, re.MULTILINE))
+        for where, found in zip(("synopsis", "commands"), commands_of_man(name, page)):
+            if found != commands:
+                faults.append(f"{name}.1 has in its {where} other commands than --help: {sorted(found ^ commands)}")
         if (offered := completed(completions, tool, [""])) != commands:
             faults.append(f"{name} <TAB> offers {sorted(offered)}, and the commands are {sorted(commands)}")
     if not all_hidden:

@@ -154,6 +154,17 @@ TEST_CASE("a layer that has one item leaves the others to the layers below") {
     }
 }
 
+TEST_CASE("each setting of the list is in the policy of an op") {
+    for_each_setting([]<class T>(const SettingRecord<T> &record) {
+        CAPTURE(record.name);
+        Policy policy;
+        policy.everywhere.*record.member = Item<T>{record.built_in.value_or(T()), "elsewhere"};
+        PolicyStack stack;
+        put(stack, environment, std::make_shared<const Policy>(std::move(policy)));
+        CHECK(stack.effective("gelu", "cpu", 0) != PolicyStack().effective("gelu", "cpu", 0));
+    });
+}
+
 TEST_CASE("lists never merge") {
     PolicyStack stack;
     put(stack, system_file, policy_with(deny, true, "system"));

@@ -125,7 +125,7 @@ cli::CommandLine describe_options(Request &request) {
     op_call::add_attributes(line, request.subject.attributes);
     line.texts("output", "NAME", request.subject.outputs, "an optional output that is wanted as well; may be repeated");
     line.text("impl", "IMPL_ID", request.subject.impl,
-              "this implementation; without it, the one that would serve the call");
+              "this implementation; without it, with --shape the one that would serve the call, else every one");
     line.text("shapes", "FILE", request.shapes, "the shapes of this file");
     line.flag("all", request.all,
               "every implementation, with shapes that follow from the signatures, or with forget every entry");

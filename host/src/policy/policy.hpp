@@ -53,8 +53,9 @@ struct PolicySection {
     bool operator==(const PolicySection &) const = default;
 };
 
-// The settings of a section, one record each. A new one is a member of PolicySection, a record here, a row among the
-// variables of the environment, and its use.
+// The settings of a section, one record each. A new one is a member of PolicySection, a record here and in `all` below,
+// a row among the variables of the environment (text/variables.hpp), and a member of OpPolicy, which
+// PolicyStack::effective() fills.
 template<class T>
 struct SettingRecord {
     std::string_view name; // in files, and of a program's
