@@ -2,7 +2,7 @@
 //
 // An implementation passes, in this order: device type, dtypes, architecture, allow and deny lists, what it has to
 // promise, health, the order's tokens, availability. The first rule that drops it is the one reported. What is left is
-// sorted by the first token that names it, then priority (high first), then impl_id.
+// sorted by the first token that names it, then priority (high first), then impl_id (the last of the alphabet first).
 #pragma once
 
 #include <cstdint>
