@@ -25,10 +25,13 @@ int64_t vectors_of_row(const DLTensor *tensor) {
     return tensor == nullptr ? 1 : std::max<int64_t>(1, row_size(*tensor) * element_bytes(*tensor) / 16);
 }
 
+int64_t rows_of(const DLTensor *tensor) {
+    return tensor == nullptr ? 1 : row_count(*tensor);
+}
+
 int64_t row_threads(const opdock::Problem &problem) {
     const DLTensor *tensor = largest(problem);
-    return default_row_threads(tensor == nullptr ? 1 : row_count(*tensor), vectors_of_row(tensor),
-                               compute_units(problem));
+    return default_row_threads(rows_of(tensor), vectors_of_row(tensor), compute_units(problem));
 }
 
 } // namespace
@@ -54,10 +57,17 @@ opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     return {};
 }
 
-// Blocks that are small next to what a compute unit holds: they read while others write.
+// Blocks that are small next to what a compute unit holds: they read while others write. Few rows are shared out to as
+// many threads as there is room for, as long as each has a batch of four vectors.
 opdock::Status row_batches_heuristic(const opdock::Problem &problem, int64_t *knobs) {
-    knobs[0] = std::min<int64_t>(256, row_threads(problem));
-    knobs[1] = std::max<int64_t>(64, knobs[0]);
+    const DLTensor *tensor = largest(problem);
+    const int64_t room = int64_t(2048) * compute_units(problem) / std::max<int64_t>(1, rows_of(tensor));
+    int64_t threads = std::min<int64_t>(256, row_threads(problem));
+    while (threads < 1024 && 2 * threads <= room && 8 * threads <= vectors_of_row(tensor)) {
+        threads *= 2;
+    }
+    knobs[0] = threads;
+    knobs[1] = std::max<int64_t>(64, threads);
     return {};
 }
 

@@ -18,6 +18,40 @@ __device__ __forceinline__ void in_batches(int64_t n, const Place &place, Body b
     }
 }
 
+// Of a row of n elements, those that are read N at a time: all, or of one that begins anywhere (`peels`) those between
+// its first and its last address that is a multiple of N elements. The others are read one at a time.
+template<int N, bool peels>
+struct Vectors {
+    int64_t n, begin, end;
+
+    template<class T>
+    __device__ __forceinline__ Vectors(const T *row, int64_t elements) : n(elements), begin(0), end(elements) {
+        if constexpr (peels) {
+            const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) / sizeof(T));
+            begin = min(n, (N - address % N) % N);
+            end = begin + (n - begin) / N * N;
+        }
+    }
+
+    // The thread of a group that has this element in every pass.
+    __device__ __forceinline__ int64_t thread_of(int64_t i, const Place &place) const {
+        return (peels && i < begin ? i : peels && i >= end ? i - end : (i - begin) / N) % place.threads;
+    }
+
+    // body(i) for what the thread has of the elements that are read one at a time.
+    template<class Body>
+    __device__ __forceinline__ void each_single(const Place &place, Body body) const {
+        if constexpr (peels) {
+            for (int64_t i = place.thread; i < begin; i += place.threads) {
+                body(i);
+            }
+            for (int64_t i = end + place.thread; i < n; i += place.threads) {
+                body(i);
+            }
+        }
+    }
+};
+
 // Zeros for the elements [from, n) of a row, whole vectors.
 template<int N, class T>
 __device__ __forceinline__ void clear(T *row, int64_t from, int64_t n, const Place &place) {
@@ -26,6 +60,13 @@ __device__ __forceinline__ void clear(T *row, int64_t from, int64_t n, const Pla
          i += static_cast<int64_t>(place.threads) * N) {
         store<N>(row + i, zeros);
     }
+}
+
+template<int N, bool peels, class T>
+__device__ __forceinline__ void clear(T *row, const Vectors<N, peels> &vectors, const Place &place) {
+    const float zero[1] = {};
+    vectors.each_single(place, [&](int64_t i) { store<1>(row + i, zero); });
+    clear<N>(row, vectors.begin, vectors.end, place);
 }
 
 } // namespace gpu

@@ -55,6 +55,12 @@ bool all_aligned(Pointers... pointers) {
     return (aligned(pointers) && ...);
 }
 
+// Whether no address is a multiple of 16 bytes in both at the same element.
+inline bool are_apart(const void *one, const void *other) {
+    return !aligned(
+        reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(one) ^ reinterpret_cast<uintptr_t>(other)));
+}
+
 // The dtype tuples served.
 inline constexpr const char *any_float = "f32|f16|bf16";                              // T
 inline constexpr const char *weighted = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32"; // T, U

@@ -8,8 +8,9 @@ training: tokens a second and peak memory of steps of a Llama with random weight
 losses:   of 200 steps of the model of training on eight batches in turn: torch with two seeds, the first one again, and
           opdock; how far each is from the first.
 decoding: milliseconds for a token of such a model with a static cache, as a CUDA graph.
-small:    microseconds of a call on few rows, as one of 64 in a CUDA graph, by opdock, torch and torch.compile, on shapes
-          that are drawn from the widths of models; the geometric mean of opdock's times over those of the fastest other.
+small:    microseconds of a call on few rows, as one of 64 in a CUDA graph, by opdock, torch, torch.compile and Liger
+          where it is installed and has the op, on shapes that are drawn from the widths and vocabularies of models; the
+          geometric mean of opdock's times over those of the fastest other.
 
 Figures are medians over rounds. The calls take turns in each round. Models run one after the other, as their memory is
 measured too, and all of them again in each cycle: clocks of a GPU that gets warm fall.
@@ -25,7 +26,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -262,16 +263,29 @@ def decode(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> 
 
 
 _WIDTHS = [768, 1024, 1536, 2048, 2560, 2880, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 11008, 13824, 14336, 18432]
+_VOCABULARIES = [32000, 50257, 65024, 128256, 151669, 151936]
 
 
-def small_cases(
-    generator: random.Random, count: int
-) -> Iterator[tuple[str, functools.partial[Any], functools.partial[Any]]]:
-    """An op and its shape, the call by opdock, and the same by torch."""
-    ops, functional = torch.ops.opdock, torch.nn.functional
+class SmallCase(NamedTuple):
+    name: str  # the op and its shape
+    ours: functools.partial[Any]
+    torchs: functools.partial[Any]
+    ligers: functools.partial[Any] | None = None
+
+
+def small_cases(generator: random.Random, count: int) -> Iterator[SmallCase]:
+    ops, functional, of = torch.ops.opdock, torch.nn.functional, functools.partial
+    has_liger = importlib.util.find_spec("liger_kernel") is not None
 
     def tensor(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, device="cuda").bfloat16()
+
+    def liger(name: str, *values: Any) -> functools.partial[Any] | None:
+        if not has_liger:
+            return None
+        import liger_kernel.ops
+
+        return of(getattr(liger_kernel.ops, f"Liger{name}Function").apply, *values)
 
     def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         first, second = x.chunk(2, -1)
@@ -292,21 +306,52 @@ def small_cases(
     for _ in range(count):
         rows, n = generator.choice([1, 2, 4, 7, 8, 16, 33, 64, 128, 256, 333, 512]), generator.choice(_WIDTHS)
         x, y, w, b = tensor(rows, n), tensor(rows, n), tensor(n), tensor(n)
-        of = functools.partial
         norm, layer = functional.rms_norm, functional.layer_norm
-        yield f"rmsnorm_fwd {rows} x {n}", of(ops.rmsnorm_fwd, x, w, eps=1e-5), of(norm, x, w.shape, w, 1e-5)
-        yield f"fused_add_rmsnorm_fwd {rows} x {n}", of(ops.fused_add_rmsnorm_fwd, x, y, w), of(add_rmsnorm, x, y, w)
-        yield f"layernorm_fwd {rows} x {n}", of(ops.layernorm_fwd, x, w, b), of(layer, x, w.shape, w, b)
-        yield f"silu_and_mul {rows} x {n}", of(ops.silu_and_mul, x, y), of(gated, x, y)
-        yield f"gelu {rows} x {n}", of(ops.gelu, x), of(functional.gelu, x, approximate="tanh")
+        shape = f"{rows} x {n}"
+        yield SmallCase(
+            f"rmsnorm_fwd {shape}",
+            of(ops.rmsnorm_fwd, x, w, eps=1e-5),
+            of(norm, x, w.shape, w, 1e-5),
+            liger("RMSNorm", x, w, 1e-5, 0.0, "llama", False),
+        )
+        yield SmallCase(
+            f"fused_add_rmsnorm_fwd {shape}",
+            of(ops.fused_add_rmsnorm_fwd, x, y, w),
+            of(add_rmsnorm, x, y, w),
+            liger("FusedAddRMSNorm", x, y, w, 1e-6),
+        )
+        yield SmallCase(
+            f"layernorm_fwd {shape}",
+            of(ops.layernorm_fwd, x, w, b),
+            of(layer, x, w.shape, w, b),
+            liger("LayerNorm", x, w, b, 1e-5),
+        )
+        yield SmallCase(f"silu_and_mul {shape}", of(ops.silu_and_mul, x, y), of(gated, x, y), liger("SiLUMul", x, y))
+        yield SmallCase(f"gelu {shape}", of(ops.gelu, x), of(functional.gelu, x, approximate="tanh"))
         scores = x[None, None]
-        yield f"scaled_softmax_fwd {rows} x {n}", of(ops.scaled_softmax_fwd, scores), of(torch.softmax, scores, -1)
+        yield SmallCase(
+            f"scaled_softmax_fwd {shape}",
+            of(ops.scaled_softmax_fwd, scores),
+            of(torch.softmax, scores, -1),
+            liger("Softmax", x),
+        )
         heads, keys, size = generator.choice([(32, 8, 128), (32, 8, 64), (40, 8, 128), (64, 8, 128), (28, 4, 128)])
         q, k = tensor(rows, 1, heads, size), tensor(rows, 1, keys, size)
         angles = torch.rand(rows, 1, 1, size // 2, device="cuda").repeat(1, 1, 1, 2) * 100
         cos, sin = angles.cos().bfloat16(), angles.sin().bfloat16()
-        name = f"fused_rope_qk_fwd {rows} x {heads} and {keys} x {size}"
-        yield name, of(ops.fused_rope_qk_fwd, q, k, angles), of(rope, q, k, cos, sin)
+        yield SmallCase(
+            f"fused_rope_qk_fwd {rows} x {heads} and {keys} x {size}",
+            of(ops.fused_rope_qk_fwd, q, k, angles),
+            of(rope, q, k, cos, sin),
+            liger("Rope", q.permute(1, 2, 0, 3), k.permute(1, 2, 0, 3), cos[:, 0, 0][None], sin[:, 0, 0][None]),
+        )
+        vocabulary = generator.choice(_VOCABULARIES)
+        logits, target = tensor(rows, vocabulary), torch.randint(vocabulary, (rows,), device="cuda")
+        yield SmallCase(
+            f"cross_entropy_fwd {rows} x {vocabulary}",
+            of(ops.cross_entropy_fwd, logits, target),
+            of(functional.cross_entropy, logits, target, reduction="none"),
+        )
 
 
 def in_graph(call: Callable[[], Any]) -> torch.cuda.CUDAGraph:
@@ -336,16 +381,17 @@ def replay(graph: torch.cuda.CUDAGraph) -> float:
 def small(arguments: argparse.Namespace) -> None:
     torch.manual_seed(arguments.seed)
     ratios: dict[str, list[float]] = collections.defaultdict(list)
-    print(f"  {'us':<40} {'opdock':>8} {'torch':>8} {'compiled':>8}")
-    for name, ours, torchs in small_cases(random.Random(arguments.seed), arguments.shapes):
+    print(f"  {'us':<40} {'opdock':>8} {'torch':>8} {'compiled':>8} {'Liger':>8}")
+    for case in small_cases(random.Random(arguments.seed), arguments.shapes):
         torch.compiler.reset()
+        torchs = case.torchs
         compiled = functools.partial(torch.compile(torchs.func, dynamic=False), *torchs.args, **torchs.keywords)
         with torch.inference_mode():
-            graphs = [in_graph(one) for one in (ours, torchs, compiled)]
+            graphs = [in_graph(one) for one in (case.ours, torchs, compiled, case.ligers) if one is not None]
             rounds = [[replay(graph) for graph in graphs] for _ in range(arguments.rounds)]
         times = [statistics.median(column) for column in zip(*rounds, strict=True)]
-        ratios[name.split()[0]].append(times[0] / min(times[1:]))
-        print(f"  {name:<40} " + " ".join(f"{one:8.2f}" for one in times), flush=True)
+        ratios[case.name.split()[0]].append(times[0] / min(times[1:]))
+        print(f"  {case.name:<40} " + " ".join(f"{one:8.2f}" for one in times), flush=True)
     table({op: f"{statistics.geometric_mean(those):.2f} of the fastest other" for op, those in ratios.items()})
     print(f"  all: {statistics.geometric_mean([one for those in ratios.values() for one in those]):.2f}")
 

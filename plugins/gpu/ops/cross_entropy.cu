@@ -6,7 +6,7 @@ namespace gpu {
 namespace {
 
 // The losses of rows; `lses` may be null.
-template<class T, int N>
+template<class T, int N, bool peels>
 __global__ void __launch_bounds__(1024) forward_kernel(CrossEntropy shape, int threads, const T *logits,
                                                        const int64_t *targets, float *losses, float *lses) {
     wait_for_earlier_kernels();
@@ -15,14 +15,14 @@ __global__ void __launch_bounds__(1024) forward_kernel(CrossEntropy shape, int t
     const T *row = logits + place.row * shape.classes;
     const int64_t target = place.exists ? targets[place.row] : shape.ignore_index;
     const bool ignored = target == shape.ignore_index;
-    const bool last_word = place.exists && has_target<N>(shape, place, target);
+    const Vectors<N, peels> vectors(row, place.exists && !(ignored && lses == nullptr) ? shape.classes : 0);
+    const bool last_word = place.exists && has_target(shape, vectors, place, target);
     float wanted = NAN;
     if (last_word && !ignored && shape.is_class(target)) {
         wanted = to_f32(row[target]);
     }
-    const int64_t n = place.exists && !(ignored && lses == nullptr) ? shape.classes : 0;
     const Statistics statistics =
-        Statistics::of(shape, threads, shared, [&](auto body) { each_in_batches<N>(row, n, place, body); });
+        Statistics::of(shape, threads, shared, [&](auto body) { each_in_batches(row, vectors, place, body); });
     if (last_word) {
         losses[place.row] = ignored ? 0.0f : statistics.loss(shape, wanted);
         if (lses != nullptr) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(1024) forward_kernel(CrossEntropy shape, int t
     }
 }
 
-template<class T, int N>
+template<class T, int N, bool peels>
 __global__ void __launch_bounds__(1024)
     backward_kernel(CrossEntropy shape, int threads, const float *grad_losses, const T *logits, const int64_t *targets,
                     const float *lses, T *grad_logits) {
@@ -42,35 +42,28 @@ __global__ void __launch_bounds__(1024)
     }
     const T *row = logits + place.row * shape.classes;
     T *to = grad_logits + place.row * shape.classes;
+    const Vectors<N, peels> vectors(row, shape.classes);
     const int64_t target = targets[place.row];
     if (target == shape.ignore_index) {
-        clear<N>(to, 0, shape.classes, place);
+        clear(to, vectors, place);
         return;
     }
-    const bool writes_target = shape.is_class(target) && has_target<N>(shape, place, target);
+    const bool writes_target = shape.is_class(target) && has_target(shape, vectors, place, target);
     const float wanted = writes_target ? to_f32(row[target]) : NAN;
     const float lse = lses[place.row];
     const Exponential exponential(log2_e, lse == -INFINITY ? NAN : lse); // of a row of minus infinity
     const Gradient gradient(shape, target, wanted, grad_losses[place.row], exponential, exponential.of_from());
     visit_range(gradient.exponential, [&](auto is_in_range) {
-        each_in_batches<N>(row, shape.classes, place, [&](int64_t i, const float(&x)[N]) {
-            float y[N];
+        each_in_batches(row, vectors, place, [&](int64_t i, const auto &x) {
+            constexpr int count = sizeof(x) / sizeof(float);
+            float y[count];
             gradient.of<decltype(is_in_range)::value != 0>(x, y);
-            store<N>(to + i, y);
+            store<count>(to + i, y);
         });
     });
     if (writes_target) {
         to[target] = from_f32<T>(gradient.at_target);
     }
-}
-
-// visit(Number<N>, plan) for kernels that read rows in batches.
-template<class T, class Visitor>
-opdock::Status visit_width(const opdock::Call &call, const CrossEntropy &shape, bool are_aligned, Visitor &&visit) {
-    const RowKnobs knobs = RowKnobs::of(call);
-    const int width = width_of<T>(shape.classes, are_aligned);
-    const RowPlan plan = plan_rows(shape.classes, width, knobs.threads, knobs.block, 0);
-    return width == 1 ? visit(Number<1>{}, plan) : visit(Number<wide<T>>{}, plan);
 }
 
 opdock::Status forward(const opdock::Call &call) {
@@ -81,10 +74,12 @@ opdock::Status forward(const opdock::Call &call) {
         const auto *target = static_cast<const int64_t *>(input_data(call, 1));
         auto *loss = static_cast<float *>(output_data(call, 0));
         auto *lse = static_cast<float *>(output_data(call, 1));
-        return visit_width<T>(call, shape, aligned(logits), [&](auto N, const RowPlan &plan) {
-            return launch(call, plan.grid(shape.rows, 2 * statistics_arrays), forward_kernel<T, decltype(N)::value>,
-                          shape, plan.threads, logits, target, loss, lse);
-        });
+        return visit_vectors<T>(call, shape.classes, aligned(logits), false,
+                                [&](auto N, auto peels, const RowPlan &plan) {
+                                    return launch(call, plan.grid(shape.rows, 2 * statistics_arrays),
+                                                  forward_kernel<T, decltype(N)::value, decltype(peels)::value != 0>,
+                                                  shape, plan.threads, logits, target, loss, lse);
+                                });
     });
 }
 
@@ -97,10 +92,12 @@ opdock::Status backward(const opdock::Call &call) {
         const auto *target = static_cast<const int64_t *>(input_data(call, 2));
         const auto *lse = static_cast<const float *>(input_data(call, 3));
         auto *grad_logits = static_cast<T *>(output_data(call, 0));
-        return visit_width<T>(call, shape, all_aligned(logits, grad_logits), [&](auto N, const RowPlan &plan) {
-            return launch(call, plan.grid(shape.rows, 0), backward_kernel<T, decltype(N)::value>, shape, plan.threads,
-                          grad_loss, logits, target, lse, grad_logits);
-        });
+        return visit_vectors<T>(call, shape.classes, all_aligned(logits, grad_logits), are_apart(logits, grad_logits),
+                                [&](auto N, auto peels, const RowPlan &plan) {
+                                    return launch(call, plan.grid(shape.rows, 0),
+                                                  backward_kernel<T, decltype(N)::value, decltype(peels)::value != 0>,
+                                                  shape, plan.threads, grad_loss, logits, target, lse, grad_logits);
+                                });
     });
 }
 

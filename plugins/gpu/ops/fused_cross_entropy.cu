@@ -7,7 +7,7 @@
 namespace gpu {
 namespace {
 
-// Rows that fit into registers, and those that are not aligned.
+// Rows that fit into registers, and with V = 0 those that begin anywhere.
 template<class T, int N, int V>
 __global__ void __launch_bounds__(1024)
     fused_kernel(CrossEntropy shape, int threads, T *logits, const int64_t *targets, float *losses) {
@@ -17,18 +17,18 @@ __global__ void __launch_bounds__(1024)
     T *row = logits + place.row * shape.classes;
     const int64_t target = place.exists ? targets[place.row] : shape.ignore_index;
     const bool ignored = target == shape.ignore_index;
-    const bool last_word = place.exists && has_target<N>(shape, place, target);
+    const Vectors<N, V == 0> vectors(row, place.exists && !ignored ? shape.classes : 0);
+    const bool last_word = place.exists && has_target(shape, vectors, place, target);
     float wanted = NAN;
     if (last_word && !ignored && shape.is_class(target)) {
         wanted = to_f32(row[target]);
     }
-    const int64_t n = place.exists && !ignored ? shape.classes : 0;
-    Row<T, N, V> x(row, n, place);
+    Row<T, N, V> x(row, V > 0 ? vectors.n : 0, place);
     const auto each = [&](auto body) {
         if constexpr (V > 0) {
             x.each(body);
         } else {
-            each_in_batches<N>(row, n, place, body);
+            each_in_batches(row, vectors, place, body);
         }
     };
     const Statistics statistics = Statistics::of(shape, threads, shared, each);
@@ -39,17 +39,18 @@ __global__ void __launch_bounds__(1024)
     const Gradient gradient(shape, target, wanted, shape.scale, Exponential(log2_e, statistics.exponentials.largest),
                             statistics.exponentials.sum);
     visit_range(gradient.exponential, [&](auto is_in_range) {
-        each([&](int64_t i, const float(&values)[N]) {
-            float y[N];
+        each([&](int64_t i, const auto &values) {
+            constexpr int count = sizeof(values) / sizeof(float);
+            float y[count];
             gradient.of<decltype(is_in_range)::value != 0>(values, y);
-            store<N>(row + i, y);
+            store<count>(row + i, y);
         });
     });
     if (last_word && !ignored && shape.is_class(target)) {
         row[target] = from_f32<T>(gradient.at_target);
     }
     if (ignored && place.exists) {
-        clear<N>(row, 0, shape.classes, place);
+        clear(row, Vectors<N, V == 0>(row, shape.classes), place);
     }
 }
 
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(1024)
             }
             continue;
         }
-        const bool last_word = has_target<N>(shape, place, target);
+        const bool last_word = has_target(shape, Vectors<N, false>(row, shape.classes), place, target);
         const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
         wait_for_block(); // until nobody is in the reductions of the row before
         const Statistics statistics = Statistics::of(
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(1024)
         const int64_t next = place.row + gridDim.x;
         const bool has_next = next < shape.rows;
         T *next_row = logits + next * shape.classes;
-        const bool last_word = has_target<N>(shape, place, target);
+        const bool last_word = has_target(shape, Vectors<N, false>(row, shape.classes), place, target);
         const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
         statistics.reduce_over(threads, shared + (round & 1) * statistics_arrays * most_warps);
         const Gradient gradient(shape, target, wanted, shape.scale,
@@ -263,15 +264,14 @@ opdock::Status fused(const opdock::Call &call) {
         auto *logits = static_cast<T *>(input_data(call, 0));
         const auto *target = static_cast<const int64_t *>(input_data(call, 1));
         auto *loss = static_cast<float *>(output_data(call, 0));
-        const int width = width_of<T>(shape.classes, aligned(logits));
-        const RowPlan plan = plan_rows(shape.classes, width, knobs.threads, knobs.block);
-        if (plan.width > 1 && plan.held == 0) {
+        const bool peels = width_of<T>(shape.classes, aligned(logits)) == 1;
+        const RowPlan plan = plan_rows(shape.classes, wide<T>, knobs.threads, knobs.block, peels ? 0 : 8);
+        if (!peels && plan.held == 0) {
             return fused_long<T>(call, shape, std::max(plan.threads, 64), logits, target, loss);
         }
-        return visit_plan<T>(plan, [&](auto N, auto V) {
+        return visit_plan<T>(plan, [&](auto, auto V) {
             return launch(call, plan.grid(shape.rows, 2 * statistics_arrays),
-                          fused_kernel<T, decltype(N)::value, decltype(V)::value>, shape, plan.threads, logits, target,
-                          loss);
+                          fused_kernel<T, wide<T>, decltype(V)::value>, shape, plan.threads, logits, target, loss);
         });
     });
 }
