@@ -158,7 +158,7 @@ CPU_AMX void lay_out_down(const Rows &from, const Part &part, bool pairs, Bits *
             const int64_t begin = part.begin + strip * strip_rows, tiles = part.tiles_of(strip);
             __m512i lower[16], upper[16];
             for (int i = 0; i < 16; ++i) {
-                const Bits *even = source[2 * i], *odd = source[2 * i + 1];
+                const Bits *even = source[size_t{2} * i], *odd = source[size_t{2} * i + 1];
                 const __mmask32 mask = first_elements(part.end - begin);
                 const __m512i a = load(even == nullptr ? nullptr : even + begin, mask);
                 const __m512i b = load(odd == nullptr ? nullptr : odd + begin, mask);

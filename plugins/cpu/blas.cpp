@@ -8,12 +8,14 @@
 // The serial OpenBLAS hands out its packing buffers without a lock: threads that call at the same moment may be given
 // the same one, and compute garbage (of products of 64 x 64 that four threads make, 1 in 200). The linker puts these in
 // the place of its two functions.
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,readability-identifier-naming): the linker makes these names
 extern "C" {
 void *__real_blas_memory_alloc(int position);
 void __real_blas_memory_free(void *buffer);
 void *__wrap_blas_memory_alloc(int position);
 void __wrap_blas_memory_free(void *buffer);
 }
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,readability-identifier-naming)
 
 namespace {
 

@@ -35,7 +35,7 @@ T rounded(double value) {
     } else {
         auto narrow = static_cast<float>(value);
         if constexpr (!std::is_same_v<T, float>) {
-            const double found = static_cast<double>(narrow);
+            const auto found = static_cast<double>(narrow);
             if (found != value && opdock::detail::bits_of(narrow) % 2 == 0) {
                 constexpr float infinity = std::numeric_limits<float>::infinity();
                 narrow = std::nextafter(narrow, value > found ? infinity : -infinity);

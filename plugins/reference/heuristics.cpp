@@ -7,7 +7,7 @@
 namespace reference {
 
 std::int64_t panel_rows_for_depth(std::int64_t depth) {
-    constexpr std::int64_t panel_bytes = 256 * 1024;
+    constexpr std::int64_t panel_bytes = std::int64_t{256} * 1024;
     return std::clamp<std::int64_t>(panel_bytes / (std::max<std::int64_t>(depth, 1) * std::int64_t(sizeof(double))), 1,
                                     4096);
 }

@@ -243,6 +243,7 @@ bool takes(const std::vector<const char *> &options, const std::string &option) 
 
 std::string same_among(const std::vector<const char *> &options, const std::string &option) {
     std::vector<std::string> known;
+    known.reserve(options.size());
     for (const char *own : options) {
         known.push_back(std::string("--") + own);
     }

@@ -37,8 +37,8 @@ std::string bar_text(const Step &step, size_t index, size_t count, const std::st
     const size_t cells = width < 60 ? 8 : 20; // what is left of a narrow line is for the time
     const double whole = (static_cast<double>(index) + fraction) / static_cast<double>(count);
     const auto full = static_cast<size_t>(whole * static_cast<double>(cells));
-    char percent[8];
-    std::snprintf(percent, sizeof percent, "%3d %%", static_cast<int>(100 * whole));
+    const std::string number = std::to_string(static_cast<int>(100 * whole));
+    const std::string percent = std::string(3 - std::min<size_t>(number.size(), 3), ' ') + number + " %";
     std::string text = "[" + std::string(full, '#') + std::string(cells - full, '.') + "]  " +
                        place_text(index, count) + "  " + percent + "  " + time_text(all) + "  " + label;
     return text.substr(0, width);

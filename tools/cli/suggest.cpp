@@ -64,6 +64,7 @@ std::vector<std::string> near_misses(std::string_view typed, const std::vector<s
     found.erase(std::unique(found.begin(), found.end()), found.end());
     found.resize(std::min<size_t>(found.size(), 3));
     std::vector<std::string> names;
+    names.reserve(found.size());
     for (auto &[rank, name] : found) {
         names.push_back(std::move(name));
     }

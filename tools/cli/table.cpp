@@ -60,6 +60,7 @@ std::string paragraph(const std::string &note, const Page &page) {
 
 void Table::head(const std::vector<std::string> &names) {
     std::vector<Cell> cells;
+    cells.reserve(names.size());
     for (const std::string &name : names) {
         cells.push_back({name, Tint::quiet});
     }

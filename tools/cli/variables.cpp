@@ -37,6 +37,7 @@ std::string variable_name(std::string_view stem) {
 
 std::vector<std::string> variable_names() {
     std::vector<std::string> names;
+    names.reserve(core::all_variables.size());
     for (const core::VariableInfo &one : core::all_variables) {
         names.push_back(core::variable_name(one.id, variable_prefix()));
     }

@@ -34,6 +34,7 @@ void add_attributes(cli::CommandLine &line, std::vector<Named> &into,
 template<class List>
 std::vector<std::string> names_of(const List &list) {
     std::vector<std::string> names;
+    names.reserve(list.size());
     for (const auto &one : list) {
         names.push_back(one.name);
     }

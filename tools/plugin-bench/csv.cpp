@@ -27,7 +27,7 @@ std::string value_text(const json &object, const char *key) {
 } // namespace
 
 std::string csv_field(const std::string &text) {
-    const std::string safe =
+    std::string safe =
         !text.empty() && std::string("=+-@\t\r").find(text.front()) != std::string::npos ? "'" + text : text;
     if (safe.find_first_of(",\"\r\n") == std::string::npos) {
         return safe;

@@ -35,7 +35,7 @@ std::string nanoseconds_text(double nanoseconds) {
 
 std::string ratio_text(double ratio) {
     char text[32];
-    std::snprintf(text, sizeof text, ratio < 9.995 ? "%.2f" : ratio < 99.95 ? "%.1f" : "%.0f", ratio);
+    (void)std::snprintf(text, sizeof text, ratio < 9.995 ? "%.2f" : ratio < 99.95 ? "%.1f" : "%.0f", ratio);
     return text;
 }
 

@@ -139,7 +139,7 @@ json judge_binary(const json &verdict, const std::string &newest_glibc) {
         }
     }
     json warnings = verdict.at("warnings");
-    if (verdict.at("build_id") == "") {
+    if (verdict.at("build_id").get_ref<const std::string &>().empty()) {
         warnings.push_back("it has no build id, which tells one build from another in caches and reports; link with "
                            "-Wl,--build-id");
     }

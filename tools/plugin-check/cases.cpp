@@ -421,7 +421,7 @@ class Listing {
 
     // From the smallest, 0, to the largest, 1; one of two or three.
     const Shapes &at(double size) {
-        const double last = static_cast<double>(plain_.size() - 1);
+        const auto last = static_cast<double>(plain_.size() - 1);
         const double place = size * last + random_.even(-1, 1);
         return plain_[static_cast<size_t>(std::lround(std::clamp(place, 0.0, last)))];
     }

@@ -33,7 +33,7 @@ struct NotTried : std::runtime_error {
     std::vector<std::string> log; // of the host: what needs attention
 };
 
-struct Reply {
+struct Reply {           // NOLINT(bugprone-exception-escape): moving JSON throws nothing
     nlohmann::json text; // an object
     size_t bytes = 0;    // of elements, to be get()
 };

@@ -103,7 +103,7 @@ extern "C" void tell_fault(int signal, siginfo_t *info, void *context) {
         tell(signal, *info, context);
     }
     std::signal(signal, SIG_DFL); // NOLINT(cert-err33-c): the handler ends either way
-    raise(signal);
+    (void)raise(signal);
 }
 
 } // namespace

@@ -108,7 +108,7 @@ Catalog open(const Request &request) {
         cli::look_at_module(module);
     }
     constexpr double least_seconds = 300; // plugins that were never tried before are tried first
-    return Catalog(own_program(), modules_of(request), std::max(request.timeout, least_seconds));
+    return {own_program(), modules_of(request), std::max(request.timeout, least_seconds)};
 }
 
 uint64_t seed_of(const Request &request) {

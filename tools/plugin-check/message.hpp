@@ -17,7 +17,7 @@ inline constexpr int message_descriptor = 3;
 // A file without a name, for what is large: inputs on their way to the worker, outputs on their way back.
 inline constexpr int exchange_descriptor = 4;
 
-inline constexpr size_t largest_packet = 64 * 1024;
+inline constexpr size_t largest_packet = size_t{64} * 1024;
 
 // A call's part in a request: what of a case matters to who makes the call, and the inputs' dtypes and shapes. Their
 // elements follow each other in the exchange.

@@ -193,8 +193,8 @@ std::vector<Finding> PlacedRun::trespasses() const {
             }
         }
     }
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-        for (const auto &tensor : outputs_[i]) {
+    for (const auto &output : outputs_) {
+        for (const auto &tensor : output) {
             const bool is_input = tensor->name().starts_with("input");
             if (!is_input && !tensor->rest_is(poison_)) {
                 findings.push_back({"out-of-bounds", "it wrote beside the elements of " + tensor->name()});

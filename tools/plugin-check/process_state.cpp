@@ -59,7 +59,7 @@ std::string ProcessState::restore() const {
     if (now.locale_ != locale_ || now.cpp_locale_ != cpp_locale_) {
         add("the locale");
         std::locale::global(cpp_locale_); // may set the one of C too
-        std::setlocale(LC_ALL, locale_.c_str());
+        (void)std::setlocale(LC_ALL, locale_.c_str());
     }
     if (now.folder_ != folder_) {
         add("the working directory");

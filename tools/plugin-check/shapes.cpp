@@ -246,7 +246,7 @@ std::vector<Shapes> square_shapes(const Signature &signature, const Takes &takes
         shape.names[name] = size;
     }
     const Shapes shapes(has_lists(signature) ? 2 : 1, shape);
-    return std::vector<Shapes>(takes(shapes) ? 1 : 0, shapes);
+    return takes(shapes) ? std::vector<Shapes>{shapes} : std::vector<Shapes>();
 }
 
 std::vector<Shapes> zero_shapes(const Signature &signature, Random &random, const Takes &takes) {

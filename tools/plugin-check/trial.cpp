@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "cli/quantities.hpp"
 #include "op-call/element.hpp"
@@ -92,9 +93,9 @@ void keep_causes(Outcome &outcome) {
 
 } // namespace
 
-Trial::Trial(const Subject &subject, const Signature &signature, const Settings &settings, const Reference &reference,
+Trial::Trial(const Subject &subject, const Signature &signature, Settings settings, const Reference &reference,
              Calls &calls)
-    : subject_(subject), signature_(signature), settings_(settings), reference_(reference), calls_(calls) {}
+    : subject_(subject), signature_(signature), settings_(std::move(settings)), reference_(reference), calls_(calls) {}
 
 std::vector<Case> Trial::cases(uint64_t seed) const {
     return cases_for(

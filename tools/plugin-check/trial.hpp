@@ -20,8 +20,8 @@ struct Settings {
 class Trial {
   public:
     // All are borrowed. The reference is the op's, and its own calls are not these.
-    Trial(const Subject &subject, const op_call::Signature &signature, const Settings &settings,
-          const Reference &reference, Calls &calls);
+    Trial(const Subject &subject, const op_call::Signature &signature, Settings settings, const Reference &reference,
+          Calls &calls);
 
     std::vector<Case> cases(uint64_t seed) const;
     // Throws Ended and NotTried.

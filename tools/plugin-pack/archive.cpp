@@ -92,7 +92,7 @@ struct Header {
         return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
     }
     bool is_file() const {
-        constexpr std::string_view magic("ustar", 6); // with its zero, in whose place GNU tar has a blank
+        constexpr std::string_view magic("ustar\0", 6); // with its zero, in whose place GNU tar has a blank
         return std::string_view(bytes.data() + 257, magic.size()) == magic && (bytes[156] == '0' || bytes[156] == 0) &&
                bytes[345] == 0; // no beginning of the name elsewhere
     }

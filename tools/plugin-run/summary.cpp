@@ -32,7 +32,7 @@ Summary summarize(const HostTensor &tensor) {
 
 std::string number_text(double value) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.6g", value);
+    (void)std::snprintf(text, sizeof text, "%.6g", value);
     return text;
 }
 

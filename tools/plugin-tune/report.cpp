@@ -152,7 +152,7 @@ std::string config_text(const json &config) {
 }
 
 std::string outcome_text(const json &shape) {
-    const std::string outcome = text_of(shape, "outcome");
+    std::string outcome = text_of(shape, "outcome");
     if (outcome == "failed") {
         return "failed: " + text_of(shape.at("error"), "message");
     }

@@ -24,6 +24,7 @@ namespace {
 // As one tune file; what had to be left out is said on stderr, and counted.
 std::string merged(const std::vector<std::string> &paths, size_t *left_out) {
     std::vector<std::string> texts;
+    texts.reserve(paths.size());
     for (const std::string &path : paths) {
         texts.push_back(cli::read_text(path));
     }

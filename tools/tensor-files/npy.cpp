@@ -15,8 +15,8 @@ namespace opdock::files {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::uint64_t max_npy_header = 64 * 1024; // the dict of a plain array is about 100 bytes
-constexpr std::size_t max_rank = 64;                // NumPy's own limit
+constexpr std::uint64_t max_npy_header = std::uint64_t{64} * 1024; // the dict of a plain array is about 100 bytes
+constexpr std::size_t max_rank = 64;                               // NumPy's own limit
 
 struct Descr {
     std::string_view text; // without the byte order
@@ -213,7 +213,7 @@ TensorData read_npy(const std::filesystem::path &path) {
     const std::string prefix = file.read_text(0, 8, "the magic of .npy");
     if (!prefix.starts_with(magic))
         fail(path, "not a .npy file: it does not start with \"\\x93NUMPY\"");
-    const int major = prefix[6];
+    const int major = static_cast<unsigned char>(prefix[6]);
     if (major < 1 || major > 3)
         fail(path, ".npy format version " + std::to_string(major) + " is not known; expected 1, 2 or 3");
     const std::uint64_t width = major == 1 ? 2 : 4;

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t max_safetensors_header = 16 * 1024 * 1024; // over 100,000 tensors
-constexpr int max_depth = 3;                                       // file, tensor, shape
+constexpr std::uint64_t max_safetensors_header = std::uint64_t{16} * 1024 * 1024; // over 100,000 tensors
+constexpr int max_depth = 3;                                                      // file, tensor, shape
 constexpr std::string_view metadata = "__metadata__";
 
 struct TypeName {

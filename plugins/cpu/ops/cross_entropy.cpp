@@ -59,7 +59,7 @@ void cross_entropy_forward(const CrossEntropy &a, int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
         const int64_t target = *a.target.row<const int64_t>(r);
         const bool ignored = target == a.ignore_index;
-        float *loss = a.loss.row<float>(r);
+        auto *loss = a.loss.row<float>(r);
         if (ignored && !a.lse) {
             *loss = 0;
             continue;
@@ -119,7 +119,7 @@ void cross_entropy_fused(const CrossEntropy &a, int64_t begin, int64_t end) {
         const int64_t target = *a.target.row<const int64_t>(r);
         const T *logits = a.logits.row<const T>(r);
         const Sink<T> output(a.grad_logits.row<T>(r), false); // not past the caches, which have the line anyway
-        float *loss = a.loss.row<float>(r);
+        auto *loss = a.loss.row<float>(r);
         if (target == a.ignore_index) {
             *loss = 0;
             no_gradient(n, output);

@@ -144,7 +144,7 @@ void for_lists(const opdock::Call &call, uint32_t states, const Work &work) {
     if (chunks.count() == 0)
         return;
     const int64_t grad_bytes = element_bytes(*call.input(0)), param_bytes = element_bytes(*call.input(1));
-    const int64_t bytes = grad_bytes + 2 * param_bytes + states * 2 * static_cast<int64_t>(sizeof(float));
+    const int64_t bytes = grad_bytes + 2 * param_bytes + int64_t{states} * 2 * static_cast<int64_t>(sizeof(float));
     for_each_chunk(chunks, bytes, Knobs::of(call), [&](int64_t, const Chunk &chunk) {
         const auto at = [&](uint32_t list, int64_t size) {
             return elements<std::byte>(call, list, {chunk.tensor, 0, 0}) + chunk.begin * size;
@@ -164,7 +164,7 @@ opdock::Status run_adam(const opdock::Call &call) {
         return {};
     const double lr = static_cast<double>(call.input<const float>(4)[0]);
     const double beta1 = call.get_float(0), beta2 = call.get_float(1), weight_decay = call.get_float(3);
-    const double steps = static_cast<double>(step[0]);
+    const auto steps = static_cast<double>(step[0]);
     const bool decoupled = call.get_bool(4);
     const Adam a = {
         .t = call.input(0)->dtype,
