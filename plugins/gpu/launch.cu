@@ -47,7 +47,8 @@ Captured captured(Stream stream) {
     return {};
 }
 
-// Whether the kernel's code waits. Code for older devices, which the driver compiles for a newer one, does not.
+// Returns whether the kernel's code waits. Code for an older device does not, also once the driver compiled it for this
+// one.
 bool waits(const void *kernel) {
     cudaFuncAttributes attributes = {};
     if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {

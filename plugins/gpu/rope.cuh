@@ -37,8 +37,8 @@ struct Rope {
     int64_t freqs_step; // elements from a position to the next in freqs
     bool transposed;    // backward
 
-    // How blocks share the work: `width` columns of `lanes` rows at once. Of positions with few rows a block has
-    // several; of those with many rows there are several blocks.
+    // A block works on `width` columns of `lanes` rows at once. It has several positions where these have few rows; a
+    // position with many rows has several blocks.
     int width, lanes;
     uint32_t width_inverse; // times the number of a thread, without its last inverse_bits, is that by `width`
     int positions_of_block;

@@ -18,8 +18,8 @@ __device__ __forceinline__ void in_batches(int64_t n, const Place &place, Body b
     }
 }
 
-// Of a row of n elements, those that are read N at a time: all, or of one that begins anywhere (`peels`) those between
-// its first and its last address that is a multiple of N elements. The others are read one at a time.
+// A row of n elements, of which [begin, end) is read N at a time and the rest one at a time. The range is the whole row
+// or, of a row that begins anywhere (`peels`), what lies between its first and last multiple of N elements in memory.
 template<int N, bool peels>
 struct Vectors {
     int64_t n, begin, end;

@@ -16,7 +16,8 @@ namespace opdock::plugin_check {
 std::string row_dim(const op_call::Signature &signature);
 
 int64_t rows_of(const Shape &shape, const std::string &dim);
-// What "..." stands for is laid out in one dim, two of a size of their own or two of which the last is 1, by `turn`.
+// Returns the shapes with so many rows. `turn` chooses the dims of "...": {rows}, {rows, 1}, {2, rows / 2} where the
+// number of rows is even, and so on from the first.
 Shapes with_rows(const Shapes &shapes, const std::string &dim, int64_t rows, size_t turn = 0);
 
 // Of signatures with rows: of each length as many rows, up to 4,096, as are no more work than other cases.
@@ -32,7 +33,8 @@ struct RowPlaces {
 // Nothing where a tensor of this type has no rows.
 std::optional<RowPlaces> row_places(std::string_view type, const Shape &shape, const std::string &dim, uint32_t dtype);
 
-// Of inputs of these shapes the rows of these numbers, in this order, laid out by `turn`; what has no rows is as it is.
+// Returns the rows of these numbers, in this order, of inputs that have these shapes. `turn` is that of with_rows(). An
+// input without rows is copied as it is.
 std::vector<op_call::Tensors> pick_rows(const std::vector<op_call::Tensors> &inputs, const Shapes &shapes,
                                         const op_call::Signature &signature, const std::vector<size_t> &rows,
                                         size_t turn = 0);
