@@ -48,10 +48,10 @@ TEST_CASE("each source decides what the ones above it leave open") {
     const LoadedPolicy loaded = machine.load({{"PLUGIN_CONFIG", config}, {"PLUGIN_PREFER", "default"}});
     const OpPolicy policy = loaded.stack.effective("silu", "cpu", 0);
     CHECK(policy.order_source == "PLUGIN_PREFER");
-    CHECK(policy.allow_source == config + ":2:1");
-    CHECK(policy.strict_source == system + ":2:1");
-    CHECK(policy.deny == Vendors{"evil"});
-    CHECK(policy.deny_source == system + ":6:11 (enforced)");
+    CHECK(policy.source(settings::allow_vendors) == config + ":2:1");
+    CHECK(policy.source(settings::strict) == system + ":2:1");
+    CHECK(policy.items.deny_vendors->value == Vendors{"evil"});
+    CHECK(policy.source(settings::deny_vendors) == system + ":6:11 (enforced)");
     CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == system + ":5:10");
 }
 
@@ -135,8 +135,8 @@ TEST_CASE("a section for a device is reached through the files") {
     Machine machine;
     const std::string config = machine.config("devices: {cuda:1: {strict: 1}}\n");
     const LoadedPolicy loaded = machine.load({{"PLUGIN_CONFIG", config}});
-    CHECK(loaded.stack.effective("gelu", "cuda", 1).strict);
-    CHECK_FALSE(loaded.stack.effective("gelu", "cuda", 0).strict);
+    CHECK(loaded.stack.effective("gelu", "cuda", 1).value(settings::strict));
+    CHECK_FALSE(loaded.stack.effective("gelu", "cuda", 0).value(settings::strict));
 }
 
 TEST_CASE("an unknown key is a warning, and an error when the result is strict") {
@@ -240,7 +240,7 @@ TEST_CASE("with raised privileges only the system's policy counts") {
         machine.load({{"PLUGIN_CONFIG", config}, {"PLUGIN_PREFER", "reference"}, {"PLUGIN_STRICT", "nonsense"}}, true);
     const OpPolicy policy = loaded.stack.effective("gelu", "cpu", 0);
     CHECK(policy.order_source == system + ":1:1");
-    CHECK_FALSE(policy.strict);
+    CHECK_FALSE(policy.value(settings::strict));
 }
 
 TEST_CASE("a wrong policy at reload throws before anything is changed, and reads well once it is mended") {

@@ -15,41 +15,52 @@ enum Layer { enforce, inner_scope, outer_scope, program, environment, config, sy
 constexpr std::array<const char *, n_layers> layer_names = {"enforce",     "inner scope", "outer scope", "program",
                                                             "environment", "config",      "system"};
 
-enum What { prefer, strict, allow, deny, per_op, retry, fallback, required, required_of_op, n_items };
-constexpr std::array<const char *, n_items> item_names = {
-    "prefer", "strict", "allow", "deny", "per_op", "retry", "fallback", "require", "require of an op"};
+// The settings by their names, and what stands beside them.
+using What = std::string_view;
+constexpr What prefer = settings::prefer.name;
+constexpr What strict = settings::strict.name;
+constexpr What allow = settings::allow_vendors.name;
+constexpr What deny = settings::deny_vendors.name;
+constexpr What retry = settings::retry_failed.name;
+constexpr What per_op = "per_op";
+constexpr What required = "require";
+constexpr What required_of_op = "require of an op";
+constexpr auto items = std::apply(
+    [](const auto &...records) {
+        return std::array{records.name..., per_op, required, required_of_op};
+    },
+    settings::all);
+
+// One of two different values of a setting.
+void choose(Kind &value, bool first) {
+    value = first ? Kind::vendor : Kind::reference;
+}
+void choose(bool &value, bool first) {
+    value = first;
+}
+void choose(double &value, bool first) {
+    value = first ? 5 : 7;
+}
+void choose(Vendors &value, bool first) {
+    value = {first ? "acme" : "beta"};
+}
 
 // One of two different values for an item; `source` tells who set it.
 void set(PolicySection &section, What item, bool first, const std::string &source) {
-    const Vendors vendors = {first ? "acme" : "beta"};
-    switch (item) {
-    case prefer:
-        section.prefer = Item<Kind>{first ? Kind::vendor : Kind::reference, source};
-        break;
-    case strict:
-        section.strict = Item<bool>{first, source};
-        break;
-    case allow:
-        section.allow_vendors = Item<Vendors>{vendors, source};
-        break;
-    case deny:
-        section.deny_vendors = Item<Vendors>{vendors, source};
-        break;
-    case fallback:
-        section.fallback_to_cpu = Item<bool>{first, source};
-        break;
-    case required:
+    if (item == required) {
         section.require = Item<Contracts>{{first ? OPDOCK_IMPL_DETERMINISTIC : OPDOCK_IMPL_BATCH_INVARIANT}, source};
-        break;
-    case required_of_op:
+    } else if (item == required_of_op) {
         section.require_per_op["gelu"] = Item<Contracts>{{first ? 1u : 5u}, source};
-        break;
-    case retry:
-        section.retry_failed = Item<double>{first ? 5.0 : 7.0, source};
-        break;
-    default:
+    } else if (item == per_op) {
         section.per_op["gelu"] = Item<Order>{{Token::of_kind(first ? Kind::vendor : Kind::reference)}, source};
     }
+    for_each_setting([&]<class T>(const SettingRecord<T> &record) {
+        if (record.name == item) {
+            T value;
+            choose(value, first);
+            section.*record.member = Item<T>{value, source};
+        }
+    });
 }
 
 PolicyPtr policy_with(What item, bool first, const std::string &source, const std::string &device = {}) {
@@ -72,25 +83,25 @@ std::string seen_as(bool first, const std::string &source) {
 
 // The value and source in force for `item`.
 std::string seen(const OpPolicy &policy, What item) {
-    switch (item) {
-    case strict:
-        return seen_as(policy.strict, policy.strict_source);
-    case allow:
-        return seen_as(policy.allow == Vendors{"acme"}, policy.allow_source);
-    case deny:
-        return seen_as(policy.deny == Vendors{"acme"}, policy.deny_source);
-    case retry:
-        return seen_as(policy.retry_seconds == 5, policy.retry_source);
-    case required:
+    if (item == required) {
         return seen_as(policy.required.front().value.flags == OPDOCK_IMPL_DETERMINISTIC,
                        policy.required.front().source);
-    case required_of_op:
-        return seen_as(policy.required.back().value.flags == 1u, policy.required.back().source);
-    case fallback:
-        return seen_as(policy.falls_back_to_cpu, policy.fallback_source);
-    default:
-        return seen_as(policy.order.front() == Token::of_kind(Kind::vendor), policy.order_source);
     }
+    if (item == required_of_op) {
+        return seen_as(policy.required.back().value.flags == 1u, policy.required.back().source);
+    }
+    std::string text;
+    for_each_setting([&]<class T>(const SettingRecord<T> &record) {
+        if (record.name == item) {
+            T first;
+            choose(first, true);
+            text = seen_as((policy.items.*record.member)->value == first, policy.source(record));
+        }
+    });
+    // The order is made of one of two items.
+    return item == prefer || item == per_op
+               ? seen_as(policy.order.front() == Token::of_kind(Kind::vendor), policy.order_source)
+               : text;
 }
 
 // On every device that the tests below make sections for, and another, and none.
@@ -102,24 +113,21 @@ constexpr std::array<std::pair<const char *, int>, 6> devices = {
 TEST_CASE("without any source, default is preferred and nothing is strict") {
     const OpPolicy policy = PolicyStack().effective("gelu", "cpu", 0);
     CHECK(order_text(policy.order) == "default|vendor|reference");
-    CHECK_FALSE(policy.strict);
-    CHECK_FALSE(policy.allow);
-    CHECK_FALSE(policy.deny);
-    for (const std::string &source :
-         {policy.order_source, policy.strict_source, policy.allow_source, policy.deny_source}) {
-        CHECK(source == "built-in");
-    }
+    CHECK_FALSE(policy.value(settings::strict));
+    CHECK_FALSE(policy.items.allow_vendors);
+    CHECK_FALSE(policy.items.deny_vendors);
+    CHECK(policy.order_source == "built-in");
+    for_each_setting([&](const auto &record) { CHECK(policy.source(record) == "built-in"); });
 }
 
 TEST_CASE("of every two layers the higher decides each item, alone and whole") {
-    for (int item = 0; item < n_items; ++item) {
+    for (const What what : items) {
         for (int high = 0; high < n_layers; ++high) {
             for (int low = high + 1; low < n_layers; ++low) {
                 for (const bool first : {false, true}) {
-                    CAPTURE(item_names[static_cast<std::size_t>(item)]);
+                    CAPTURE(what);
                     CAPTURE(layer_names[static_cast<std::size_t>(high)]);
                     CAPTURE(layer_names[static_cast<std::size_t>(low)]);
-                    const What what = static_cast<What>(item);
                     PolicyStack stack;
                     put(stack, static_cast<Layer>(low), policy_with(what, !first, "low"));
                     CHECK(seen(stack.effective("gelu", "cpu", 0), what) == seen_as(!first, "low"));
@@ -134,42 +142,31 @@ TEST_CASE("of every two layers the higher decides each item, alone and whole") {
 TEST_CASE("a layer that has one item leaves the others to the layers below") {
     for (int high = 0; high < n_layers; ++high) {
         for (int low = high + 1; low < n_layers; ++low) {
-            for (int item = 0; item < n_items; ++item) {
-                for (int other = 0; other < n_items; ++other) {
+            for (const What what : items) {
+                for (const What other : items) {
                     // An op's order hides the preferred order, whatever the layers: tested below.
-                    if (item == other || (item == per_op && other == prefer) || (item == prefer && other == per_op)) {
+                    if (what == other || (what == per_op && other == prefer) || (what == prefer && other == per_op)) {
                         continue;
                     }
                     PolicyStack stack;
-                    put(stack, static_cast<Layer>(high), policy_with(static_cast<What>(item), true, "high"));
-                    put(stack, static_cast<Layer>(low), policy_with(static_cast<What>(other), true, "low"));
+                    put(stack, static_cast<Layer>(high), policy_with(what, true, "high"));
+                    put(stack, static_cast<Layer>(low), policy_with(other, true, "low"));
                     const OpPolicy policy = stack.effective("gelu", "cpu", 0);
-                    CAPTURE(item_names[static_cast<std::size_t>(item)]);
-                    CAPTURE(item_names[static_cast<std::size_t>(other)]);
-                    CHECK(seen(policy, static_cast<What>(item)) == seen_as(true, "high"));
-                    CHECK(seen(policy, static_cast<What>(other)) == seen_as(true, "low"));
+                    CAPTURE(what);
+                    CAPTURE(other);
+                    CHECK(seen(policy, what) == seen_as(true, "high"));
+                    CHECK(seen(policy, other) == seen_as(true, "low"));
                 }
             }
         }
     }
 }
 
-TEST_CASE("each setting of the list is in the policy of an op") {
-    for_each_setting([]<class T>(const SettingRecord<T> &record) {
-        CAPTURE(record.name);
-        Policy policy;
-        policy.everywhere.*record.member = Item<T>{record.built_in.value_or(T()), "elsewhere"};
-        PolicyStack stack;
-        put(stack, environment, std::make_shared<const Policy>(std::move(policy)));
-        CHECK(stack.effective("gelu", "cpu", 0) != PolicyStack().effective("gelu", "cpu", 0));
-    });
-}
-
 TEST_CASE("lists never merge") {
     PolicyStack stack;
     put(stack, system_file, policy_with(deny, true, "system"));
     put(stack, environment, policy_with(deny, false, "environment"));
-    CHECK(stack.effective("gelu", "cpu", 0).deny == Vendors{"beta"});
+    CHECK(stack.effective("gelu", "cpu", 0).items.deny_vendors->value == Vendors{"beta"});
 }
 
 TEST_CASE("an empty list replaces the list of a lower layer") {
@@ -181,8 +178,8 @@ TEST_CASE("an empty list replaces the list of a lower layer") {
     put(stack, config, policy_with(deny, true, "config"));
     put(stack, inner_scope, std::make_shared<const Policy>(nobody));
     const OpPolicy policy = stack.effective("gelu", "cpu", 0);
-    CHECK(policy.allow == Vendors{});
-    CHECK(policy.deny == Vendors{});
+    CHECK(policy.items.allow_vendors->value == Vendors{});
+    CHECK(policy.items.deny_vendors->value == Vendors{});
 }
 
 TEST_CASE("an op's order replaces the preferred order of every layer, and of that op alone") {
@@ -256,10 +253,9 @@ TEST_CASE("the orders of two ops are two items") {
 
 TEST_CASE("inside a layer the section for a device is above that for its kind, and that above the rest") {
     for (int layer = 0; layer < n_layers; ++layer) {
-        for (int item = 0; item < n_items; ++item) {
+        for (const What what : items) {
             CAPTURE(layer_names[static_cast<std::size_t>(layer)]);
-            CAPTURE(item_names[static_cast<std::size_t>(item)]);
-            const What what = static_cast<What>(item);
+            CAPTURE(what);
             Policy policy;
             set(policy.everywhere, what, true, "everywhere");
             set(policy.devices["cuda"], what, false, "kind");
@@ -277,9 +273,8 @@ TEST_CASE("inside a layer the section for a device is above that for its kind, a
 }
 
 TEST_CASE("a higher layer's item for everything is above a lower layer's section for the device") {
-    for (int item = 0; item < n_items; ++item) {
-        CAPTURE(item_names[static_cast<std::size_t>(item)]);
-        const What what = static_cast<What>(item);
+    for (const What what : items) {
+        CAPTURE(what);
         PolicyStack stack;
         put(stack, config, policy_with(what, false, "section", "cuda:0"));
         put(stack, environment, policy_with(what, true, "variable"));
@@ -297,9 +292,9 @@ TEST_CASE("an op's order for a device leaves the other devices their preferred o
 TEST_CASE("an item of the program takes its source from the layer it is put into") {
     PolicyStack stack;
     put(stack, program, policy_with(strict, true, ""));
-    CHECK(stack.effective("gelu", "cpu", 0).strict_source == "program");
+    CHECK(stack.effective("gelu", "cpu", 0).source(settings::strict) == "program");
     put(stack, outer_scope, policy_with(strict, false, ""));
-    CHECK(stack.effective("gelu", "cpu", 0).strict_source == "scope");
+    CHECK(stack.effective("gelu", "cpu", 0).source(settings::strict) == "scope");
 }
 
 TEST_CASE("strictness without a device heeds no section") {
@@ -348,21 +343,21 @@ TEST_CASE("a worker with the effective policy does not see what the program chan
     put(stack, environment, policy_with(prefer, true, "variable"));
     PolicyStack worker;
     worker.scopes = {std::make_shared<const Policy>(stack.flattened())};
-    for (int item = 0; item < n_items; ++item) {
+    for (const What what : items) {
         Policy later = worker.program ? *worker.program : Policy();
-        set(later.everywhere, static_cast<What>(item), true, "later");
+        set(later.everywhere, what, true, "later");
         worker.program = std::make_shared<const Policy>(later);
     }
     CHECK(worker.effective("gelu", "cpu", 0) == stack.effective("gelu", "cpu", 0));
     worker.enforce = policy_with(strict, true, "enforced");
-    CHECK(worker.effective("gelu", "cpu", 0).strict_source == "enforced");
+    CHECK(worker.effective("gelu", "cpu", 0).source(settings::strict) == "enforced");
 }
 
 TEST_CASE("where a flattened policy is a scope, nothing below it adds what it left open") {
     const Policy nothing = PolicyStack().flattened();
-    for (int item = 0; item < n_items; ++item) {
+    for (const What what : items) {
         PolicyStack stack;
-        put(stack, program, policy_with(static_cast<What>(item), true, "program"));
+        put(stack, program, policy_with(what, true, "program"));
         stack.scopes = {std::make_shared<const Policy>(nothing)};
         CHECK(stack.flattened() == nothing);
     }
@@ -397,8 +392,8 @@ TEST_CASE("a device that goes back to what holds everywhere keeps its section in
     CHECK_FALSE(flattened.devices.contains("cuda:1")); // says what "cuda" says
     PolicyStack worker;
     worker.scopes = {std::make_shared<const Policy>(flattened)};
-    CHECK(worker.effective("gelu", "cuda", 0).strict);
-    CHECK_FALSE(worker.effective("gelu", "cuda", 1).strict);
+    CHECK(worker.effective("gelu", "cuda", 0).value(settings::strict));
+    CHECK_FALSE(worker.effective("gelu", "cuda", 1).value(settings::strict));
 }
 
 TEST_CASE("the section of one device has in the effective policy what holds for its type") {
@@ -471,6 +466,13 @@ TEST_CASE("the policy prints every item with its source") {
           {"require.gelu", "PLUGIN_REQUIRE"},
           {"per_op.gelu", "PLUGIN_PER_OP"}}},
     };
+    for_each_setting([&](const auto &record) { // nobody set the others
+        const std::string name(record.name);
+        if (!expected.contains(name)) {
+            expected[name] = json[name];
+            expected["sources"][name] = "built-in";
+        }
+    });
     nlohmann::json section = expected;
     section["strict"] = true;
     section["sources"]["strict"] = "/p.yaml:4:5";

@@ -36,6 +36,16 @@ TEST_CASE("only plugins with nothing wrong are skipped rather than rejected") {
     CHECK(is_skip(RejectCode::shadowed));
     CHECK(is_skip(RejectCode::cuda_skipped));
     CHECK_FALSE(is_skip(RejectCode::conflict));
+    CHECK_FALSE(is_skip(RejectCode::host_died));
+    CHECK_FALSE(is_skip(static_cast<RejectCode>(999)));
+}
+
+TEST_CASE("only plugins whose code did harm are kept from being run again") {
+    CHECK(is_quarantine(RejectCode::probe_died));
+    CHECK(is_quarantine(RejectCode::probe_timed_out));
+    CHECK(is_quarantine(RejectCode::host_died));
+    CHECK_FALSE(is_quarantine(RejectCode::probe_stopped));
+    CHECK_FALSE(is_quarantine(RejectCode::shadowed));
 }
 
 TEST_CASE("a rejection reads as code, path and sentence") {

@@ -186,8 +186,12 @@ TEST_CASE("allow and deny lists decide over vendors, and deny wins") {
     for (const List &allow : lists) {
         for (const List &deny : lists) {
             OpPolicy policy = with_order("default|vendor|reference");
-            policy.allow = allow;
-            policy.deny = deny;
+            if (allow) {
+                policy.items.allow_vendors = Item<Vendors>{*allow, "a test"};
+            }
+            if (deny) {
+                policy.items.deny_vendors = Item<Vendors>{*deny, "a test"};
+            }
             const Decision decision = decide(everything(), policy);
             Names expected = {"default.cpu"};
             const bool acme = (!allow || has(allow, "acme")) && !has(deny, "acme");
@@ -213,11 +217,9 @@ TEST_CASE("allow and deny lists decide over vendors, and deny wins") {
 
 TEST_CASE("lists of vendors go by whose plugin it is, whatever kind and vendor its implementation names") {
     OpPolicy denying = with_order("default|reference|vendor");
-    denying.deny = Vendors{"evil"};
-    denying.deny_source = "PLUGIN_DENY_VENDORS";
+    denying.items.deny_vendors = Item<Vendors>{{"evil"}, "PLUGIN_DENY_VENDORS"};
     OpPolicy allowing = with_order("default|reference|vendor");
-    allowing.allow = Vendors{"acme"};
-    allowing.allow_source = "PLUGIN_ALLOW_VENDORS";
+    allowing.items.allow_vendors = Item<Vendors>{{"acme"}, "PLUGIN_ALLOW_VENDORS"};
     for (const Kind kind : {Kind::default_, Kind::reference, Kind::vendor}) {
         for (const char *named : {"", "acme"}) {
             CAPTURE(kind_name(kind));
@@ -233,7 +235,7 @@ TEST_CASE("lists of vendors go by whose plugin it is, whatever kind and vendor i
     Candidate own = candidate("default.cpu", Kind::default_);
     own.plugin_vendor = "opdock";
     CHECK(chain(decide({own}, allowing)) == Names{"default.cpu"});
-    denying.deny = Vendors{"opdock"};
+    denying.items.deny_vendors = Item<Vendors>{{"opdock"}, "a test"};
     CHECK(dropped(decide({own}, denying), "default.cpu").rule == Rule::deny_vendors);
 }
 
@@ -264,18 +266,17 @@ TEST_CASE("the companies nvidia and amd are the vendors cuda and hip of opdock's
     CHECK(chain(decide(candidates, with_order("vendor:AMD"))) == Names{"vendor.hip"});
     CHECK(chain(decide(candidates, with_order("vendor:cuda"))) == Names{"vendor.cuda"});
     OpPolicy denying = with_order("vendor");
-    denying.deny = Vendors{"nvidia"};
+    denying.items.deny_vendors = Item<Vendors>{{"nvidia"}, "a test"};
     CHECK(chain(decide(candidates, denying)) == Names{"vendor.hip"});
     OpPolicy allowing = with_order("vendor");
-    allowing.allow = Vendors{"amd"};
+    allowing.items.allow_vendors = Item<Vendors>{{"amd"}, "a test"};
     CHECK(chain(decide(candidates, allowing)) == Names{"vendor.hip"});
 }
 
 TEST_CASE("naming a denied vendor's implementation in an order does not bring it back") {
     for (const char *order : {"vendor:acme", "impl:vendor.acme", "vendor|default"}) {
         OpPolicy policy = with_order(order);
-        policy.deny = Vendors{"acme"};
-        policy.deny_source = "PLUGIN_DENY_VENDORS";
+        policy.items.deny_vendors = Item<Vendors>{{"acme"}, "PLUGIN_DENY_VENDORS"};
         const Decision decision = decide(everything(), policy);
         CHECK(dropped(decision, "vendor.acme").reason == "vendor 'acme' is denied by PLUGIN_DENY_VENDORS");
         CHECK(dropped(decision, "vendor.acme_fast").reason == "vendor 'Acme' is denied by PLUGIN_DENY_VENDORS");
@@ -284,11 +285,10 @@ TEST_CASE("naming a denied vendor's implementation in an order does not bring it
 
 TEST_CASE("an allow list of nobody and one of others give different reasons") {
     OpPolicy policy = with_order("vendor");
-    policy.allow_source = "/etc/opdock/policy.yaml:3:1";
-    policy.allow = Vendors{};
+    policy.items.allow_vendors = Item<Vendors>{{}, "/etc/opdock/policy.yaml:3:1"};
     CHECK(dropped(decide(everything(), policy), "vendor.beta").reason ==
           "vendor 'beta' is not allowed by /etc/opdock/policy.yaml:3:1, which allows nobody");
-    policy.allow = Vendors{"acme", "gamma"};
+    policy.items.allow_vendors = Item<Vendors>{{"acme", "gamma"}, "/etc/opdock/policy.yaml:3:1"};
     CHECK(dropped(decide(everything(), policy), "vendor.beta").reason ==
           "vendor 'beta' is not allowed by /etc/opdock/policy.yaml:3:1, which allows only 'acme' or 'gamma'");
 }
@@ -392,8 +392,8 @@ TEST_CASE("of several rules that drop an implementation the earliest is reported
     acme.architectures = {"sm_90"};
     Contender contender = {&acme, {Availability::no, "no"}, {false, "failed"}};
     OpPolicy policy = with_order("default");
-    policy.allow = Vendors{};
-    policy.deny = Vendors{"acme"};
+    policy.items.allow_vendors = Item<Vendors>{{}, "a test"};
+    policy.items.deny_vendors = Item<Vendors>{{"acme"}, "a test"};
     Key key = on_cpu();
     key.dtypes = {OPDOCK_F16};
     key.architecture = "x86";
@@ -405,9 +405,9 @@ TEST_CASE("of several rules that drop an implementation the earliest is reported
     CHECK(rule() == Rule::architecture);
     acme.architectures.clear();
     CHECK(rule() == Rule::deny_vendors);
-    policy.deny.reset();
+    policy.items.deny_vendors.reset();
     CHECK(rule() == Rule::allow_vendors);
-    policy.allow.reset();
+    policy.items.allow_vendors.reset();
     CHECK(rule() == Rule::health);
     contender.health = {};
     CHECK(rule() == Rule::order);
@@ -460,10 +460,8 @@ TEST_CASE("nothing to choose from is an empty decision") {
 
 TEST_CASE("a decision reads as a table") {
     OpPolicy policy = with_order("vendor:acme|default");
-    policy.strict = true;
-    policy.strict_source = "PLUGIN_STRICT";
-    policy.deny = Vendors{"beta"};
-    policy.deny_source = "scope";
+    policy.items.strict = Item<bool>{true, "PLUGIN_STRICT"};
+    policy.items.deny_vendors = Item<Vendors>{{"beta"}, "scope"};
     Key key = on_cpu();
     key.dtypes = {OPDOCK_BF16, OPDOCK_F32};
     CHECK(decision_text("rmsnorm_fwd", key, decide(everything(), policy, key)) ==

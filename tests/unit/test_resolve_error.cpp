@@ -23,8 +23,7 @@ Decision decision(std::vector<std::string> chain, bool strict = false) {
     result.dropped = {{1, "vendor.beta", Rule::deny_vendors, "vendor 'beta' is denied by PLUGIN_DENY_VENDORS"}};
     result.policy.order = preferred_order(Kind::vendor);
     result.policy.order_source = "PLUGIN_PREFER";
-    result.policy.strict = strict;
-    result.policy.strict_source = strict ? "PLUGIN_STRICT" : "default";
+    result.policy.items.strict = Item<bool>{strict, strict ? "PLUGIN_STRICT" : "default"};
     return result;
 }
 

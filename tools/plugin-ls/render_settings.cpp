@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <sstream>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -39,6 +42,13 @@ std::string source_of(const json &policy, const std::string &setting) {
     return source_text(found == sources.end() ? "built-in" : words(*found));
 }
 
+bool has_row_of_its_own(std::string_view setting) {
+    constexpr std::array<std::string_view, 13> others = {
+        "prefer",       "strict", "allow_vendors",  "deny_vendors", "per_op",  "require",        "require_per_op",
+        "retry_failed", "trust",  "trusted_sha256", "sources",      "devices", "default_plugins"};
+    return std::ranges::find(others, setting) != others.end();
+}
+
 // `where` is "" for all devices.
 void add_settings(Table &table, const json &section, const std::string &where) {
     const auto row = [&](const std::string &setting, const std::string &value) {
@@ -52,7 +62,11 @@ void add_settings(Table &table, const json &section, const std::string &where) {
         row("per_op." + op, words(order, " > "));
     }
     row("retry_failed", retry_text(section.at("retry_failed")));
-    row("fallback_to_cpu", words(section.at("fallback_to_cpu")));
+    for (const auto &[setting, value] : section.items()) {
+        if (!has_row_of_its_own(setting)) {
+            row(setting, words(value, ", "));
+        }
+    }
     row("require", contracts_text(section.at("require")));
     for (const auto &[op, contracts] : section.at("require_per_op").items()) {
         row("require." + op, contracts_text(contracts));

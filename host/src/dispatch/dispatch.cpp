@@ -43,15 +43,15 @@ opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, c
         find_provider(host.devices().providers(), bound.device.device_type) == nullptr) {
         throw why;
     }
-    if (!policy.falls_back_to_cpu) {
-        throw policy.strict ? why : with_cpu_hint(host, op, policy, bound, why);
+    if (!policy.value(settings::fallback_to_cpu)) {
+        throw policy.value(settings::strict) ? why : with_cpu_hint(host, op, policy, bound, why);
     }
     const auto refused = [&](const std::string &because) {
         return Error(why.status(), fmt::format("{}\nNor is it run on the CPU (fallback_to_cpu, {}): {}.", why.what(),
-                                               policy.fallback_source, because));
+                                               policy.source(settings::fallback_to_cpu), because));
     };
-    if (policy.strict) {
-        throw refused("strict is set (" + policy.strict_source + ")");
+    if (policy.value(settings::strict)) {
+        throw refused("strict is set (" + policy.source(settings::strict) + ")");
     }
     if (host.devices().is_capturing(bound.device, args.stream)) {
         throw refused("the stream is being captured");
@@ -60,7 +60,7 @@ opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, c
         throw refused(required->source +
                       " asks for contracts that nothing asks for on the CPU; require them there too");
     }
-    host.note_cpu_fallback(op.name, bound.device, policy.fallback_source, why.what());
+    host.note_cpu_fallback(op.name, bound.device, policy.source(settings::fallback_to_cpu), why.what());
     const CatalogOp &declared = host.catalog().declared(op.name);
     const CpuCopies copies(host.devices(), *declared.signature, bound, args);
     const opdock_status status = call_slowly(nullptr, op, copies.args());
@@ -69,7 +69,7 @@ opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, c
         return status;
     }
     return leave_error(status, fmt::format("{}\nOn the CPU (fallback_to_cpu, {}): {}", why.what(),
-                                           policy.fallback_source, opdock_last_error()));
+                                           policy.source(settings::fallback_to_cpu), opdock_last_error()));
 }
 
 // The calls of this thread, newest first.

@@ -124,9 +124,9 @@ void check_may_go_on(const OpEntry &op, DLDevice device, opdock_status status, c
                      const OpPolicy &policy) {
     if (status == OPDOCK_DEVICE_LOST) {
         op.host->lose_device(device, outcome);
-    } else if (policy.strict) {
+    } else if (policy.value(settings::strict)) {
         throw Error(status, fmt::format("op '{}': {}\nNothing else is tried because strict is set ({}).", op.name,
-                                        outcome, policy.strict_source));
+                                        outcome, policy.source(settings::strict)));
     }
     if (status == OPDOCK_DEVICE_LOST || status == OPDOCK_INVALID_ARGUMENT || status == OPDOCK_OUT_OF_MEMORY) {
         throw Error(status, fmt::format("op '{}': {}", op.name, outcome));

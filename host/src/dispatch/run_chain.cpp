@@ -109,10 +109,10 @@ bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, bool ran, c
         run.host.lose_device(run.memo.shape.device, run.thread.error);
         return false;
     }
-    if (run.memo.chain.decision.policy.strict) {
+    if (run.memo.chain.decision.policy.value(settings::strict)) {
         *result = fail_call(run, status, attempt, reason,
                             "Nothing else is tried because strict is set (" +
-                                run.memo.chain.decision.policy.strict_source + ").");
+                                run.memo.chain.decision.policy.source(settings::strict) + ").");
         return false;
     }
     if (status == OPDOCK_UNSUPPORTED || status == OPDOCK_FAILED_CLEAN || !ran) {

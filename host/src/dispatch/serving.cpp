@@ -119,12 +119,12 @@ void CallHost::drop_failed(const Chain &chain, Deployment &deployment) {
     std::string outlook = "opdock_reset_health (C++: host.reset_health) brings it back.";
     // A failure of an op that writes its inputs is not made good by the next implementation: nobody risks it again.
     if (policy.retries_failed() && !deployment.implementation().form->writes_inputs()) {
-        const std::chrono::duration<double> pause = deployment.retry_after(
-            now_(),
-            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(policy.retry_seconds)));
+        const std::chrono::duration<double> pause =
+            deployment.retry_after(now_(), std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                               std::chrono::duration<double>(policy.value(settings::retry_failed))));
         outlook = fmt::format("It is tried again in {:g} s (retry_failed, {}), or when opdock_reset_health (C++: "
                               "host.reset_health) brings it back.",
-                              pause.count(), policy.retry_source);
+                              pause.count(), policy.source(settings::retry_failed));
     }
     log_.warning(fmt::format("Op '{}': '{}' leaves the chain on {}: {}. {}", chain.op->name,
                              deployment.implementation().impl_id, devices_.text(chain.device), deployment.out_reason(),

@@ -1,5 +1,6 @@
 #include "files/reject.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -9,12 +10,19 @@ namespace {
 
 struct Row {
     RejectCode code;
+    RejectFate fate;
     std::string_view meaning;
 };
 
-#define OPDOCK_ROW(name, number, meaning) Row{RejectCode::name, meaning},
+#define OPDOCK_ROW(name, number, fate, meaning) Row{RejectCode::name, RejectFate::fate, meaning},
 constexpr std::array rows{OPDOCK_REJECT_CODES(OPDOCK_ROW)};
 #undef OPDOCK_ROW
+
+// Null for a number that no code has.
+const Row *row_of(RejectCode code) {
+    const auto *const row = std::ranges::find(rows, code, &Row::code);
+    return row == rows.end() ? nullptr : row;
+}
 
 } // namespace
 
@@ -23,20 +31,18 @@ std::string code_text(RejectCode code) {
 }
 
 std::string_view meaning(RejectCode code) {
-    for (const Row &row : rows) {
-        if (row.code == code) {
-            return row.meaning;
-        }
-    }
-    return "unknown code";
+    const Row *row = row_of(code);
+    return row != nullptr ? row->meaning : "unknown code";
 }
 
 bool is_skip(RejectCode code) {
-    return code == RejectCode::shadowed || code == RejectCode::cuda_skipped;
+    const Row *row = row_of(code);
+    return row != nullptr && row->fate == RejectFate::skip;
 }
 
 bool is_quarantine(RejectCode code) {
-    return code == RejectCode::probe_died || code == RejectCode::probe_timed_out || code == RejectCode::host_died;
+    const Row *row = row_of(code);
+    return row != nullptr && row->fate == RejectFate::quarantine;
 }
 
 std::vector<RejectCode> all_reject_codes() {

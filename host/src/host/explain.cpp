@@ -137,9 +137,9 @@ json on_cpu(const CallHost &host, const Question &asked, const OpPolicy &policy,
     if (chain.empty()) {
         return nullptr;
     }
-    const bool follows =
-        is_there && policy.falls_back_to_cpu && !policy.strict && policy.required_beyond(decision.policy) == nullptr;
-    return {{"chain", std::move(chain)}, {"follows", follows}, {"source", policy.fallback_source}};
+    const bool follows = is_there && policy.value(settings::fallback_to_cpu) && !policy.value(settings::strict) &&
+                         policy.required_beyond(decision.policy) == nullptr;
+    return {{"chain", std::move(chain)}, {"follows", follows}, {"source", policy.source(settings::fallback_to_cpu)}};
 }
 
 } // namespace
@@ -188,7 +188,7 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
     json explained = {{"op", declared.name},
                       {"device", asked.unprovided ? asked.unprovided->text() : devices_.text(asked.device)},
                       {"dtypes", asked.dtypes ? json(tuple_text(*asked.dtypes)) : json()},
-                      {"strict", decision.policy.strict},
+                      {"strict", decision.policy.value(settings::strict)},
                       {"order", order_text(decision.policy.order)},
                       {"order_source", decision.policy.order_source},
                       {"chain", std::move(chain)},

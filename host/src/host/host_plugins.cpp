@@ -151,7 +151,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     if (!refused.empty() && process_policy().strict()) {
         throw Error(OPDOCK_LOAD_FAILED,
                     fmt::format("strict is set ({}) and modules that were asked for did not load:{}",
-                                process_policy().effective("", "", -1).strict_source, refused));
+                                process_policy().effective("", "", -1).source(settings::strict), refused));
     }
 }
 

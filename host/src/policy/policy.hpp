@@ -34,18 +34,19 @@ struct Item {
 using Vendors = std::vector<std::string>; // folded
 using Digests = std::vector<std::string>; // SHA-256, in hexadecimal
 
+// The settings that stand alone (text/settings.def has what each means).
+struct SettingItems {
+#define SETTING(name, stem, type, ...) std::optional<Item<type>> name;
+#include "text/settings.def"
+#undef SETTING
+
+    bool operator==(const SettingItems &) const = default;
+};
+
 // The items for all devices, or for one kind or one device. What is not set comes from elsewhere; an empty list that is
 // set is a list of nobody.
-struct PolicySection {
-    std::optional<Item<Kind>> prefer;
-    std::optional<Item<bool>> strict;
-    std::optional<Item<Vendors>> allow_vendors;
-    std::optional<Item<Vendors>> deny_vendors;
+struct PolicySection : SettingItems {
     std::map<std::string, Item<Order>, std::less<>> per_op;
-    // Seconds until an implementation that failed too often is tried again; 0: never.
-    std::optional<Item<double>> retry_failed;
-    // Whether the CPU's implementations serve what nothing on the device does, with copies there and back.
-    std::optional<Item<bool>> fallback_to_cpu;
     // What an implementation has to promise: for every op, and for single ones beside that.
     std::optional<Item<Contracts>> require;
     std::map<std::string, Item<Contracts>, std::less<>> require_per_op;
@@ -53,33 +54,27 @@ struct PolicySection {
     bool operator==(const PolicySection &) const = default;
 };
 
-// The settings of a section, one record each. A new one is a member of PolicySection, a record here and in `all` below,
-// a row among the variables of the environment (text/variables.hpp), and a member of OpPolicy, which
-// PolicyStack::effective() fills.
 template<class T>
 struct SettingRecord {
     std::string_view name; // in files, and of a program's
     Variable variable;     // of the environment
-    std::optional<Item<T>> PolicySection::*member;
+    std::optional<Item<T>> SettingItems::*member;
     T (*read)(std::string_view value, const Place &place);
     std::optional<T> built_in; // what holds where nobody set it; none: nothing does
 };
 
 namespace settings {
 
-inline constexpr SettingRecord<Kind> prefer{"prefer", Variable::prefer, &PolicySection::prefer, parse_kind,
-                                            Kind::default_};
-inline constexpr SettingRecord<bool> strict{"strict", Variable::strict, &PolicySection::strict, parse_switch, false};
-inline constexpr SettingRecord<Vendors> allow_vendors{
-    "allow_vendors", Variable::allow_vendors, &PolicySection::allow_vendors, parse_vendors, {}};
-inline constexpr SettingRecord<Vendors> deny_vendors{
-    "deny_vendors", Variable::deny_vendors, &PolicySection::deny_vendors, parse_vendors, {}};
-inline constexpr SettingRecord<double> retry_failed{"retry_failed", Variable::retry_failed,
-                                                    &PolicySection::retry_failed, parse_pause, 60};
-inline constexpr SettingRecord<bool> fallback_to_cpu{"fallback_to_cpu", Variable::fallback_to_cpu,
-                                                     &PolicySection::fallback_to_cpu, parse_switch, false};
+#define SETTING(name, stem, type, read, built_in, ...)                                                                 \
+    inline constexpr SettingRecord<type> name{#name, Variable::name, &SettingItems::name, read, built_in};
+#include "text/settings.def"
+#undef SETTING
 
-inline constexpr std::tuple all = {prefer, strict, allow_vendors, deny_vendors, retry_failed, fallback_to_cpu};
+inline constexpr std::tuple all = {
+#define SETTING(name, ...) name,
+#include "text/settings.def"
+#undef SETTING
+};
 
 } // namespace settings
 

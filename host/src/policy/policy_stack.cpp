@@ -86,9 +86,9 @@ std::optional<Item<T>> find_item(const std::vector<Layer> &layers, const Section
     return std::nullopt;
 }
 
-template<class T>
+template<class T, class Section>
 std::optional<Item<T>> find_item(const std::vector<Layer> &layers, const SectionKeys &keys,
-                                 std::optional<Item<T>> PolicySection::*member) {
+                                 std::optional<Item<T>> Section::*member) {
     return find_item<T>(layers, keys,
                         [&](const PolicySection &section) { return section.*member ? &*(section.*member) : nullptr; });
 }
@@ -113,11 +113,17 @@ std::optional<Item<T>> in_force(const std::vector<Layer> &layers, const SectionK
     return item || !setting.built_in ? std::move(item) : Item<T>{*setting.built_in, built_in_source};
 }
 
+SettingItems items_in_force(const std::vector<Layer> &layers, const SectionKeys &keys) {
+    SettingItems items;
+    for_each_setting(
+        [&]<class T>(const SettingRecord<T> &record) { items.*record.member = in_force(layers, keys, record); });
+    return items;
+}
+
 PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKeys &keys,
                                const std::set<std::string, std::less<>> &ops) {
     PolicySection section;
-    for_each_setting(
-        [&]<class T>(const SettingRecord<T> &record) { section.*record.member = in_force(layers, keys, record); });
+    static_cast<SettingItems &>(section) = items_in_force(layers, keys);
     section.require = find_item(layers, keys, &PolicySection::require);
     for (const std::string &op : ops) {
         if (auto order = find_item(layers, keys, op, &PolicySection::per_op)) {
@@ -178,26 +184,14 @@ OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_typ
     const std::vector<Layer> layers = layers_of(*this);
     const SectionKeys keys = keys_of(device_type, index);
     OpPolicy result;
+    result.items = items_in_force(layers, keys);
     if (auto order = find_item(layers, keys, op, &PolicySection::per_op)) {
         result.order = std::move(order->value);
         result.order_source = std::move(order->source);
     } else {
-        auto prefer = in_force(layers, keys, settings::prefer);
-        result.order = preferred_order(prefer->value);
-        result.order_source = std::move(prefer->source);
+        result.order = preferred_order(result.value(settings::prefer));
+        result.order_source = result.source(settings::prefer);
     }
-    const auto set = [&](const auto &setting, auto &value, std::string &source) {
-        auto item = in_force(layers, keys, setting);
-        source = item ? std::move(item->source) : built_in_source;
-        if (item) {
-            value = std::move(item->value);
-        }
-    };
-    set(settings::strict, result.strict, result.strict_source);
-    set(settings::allow_vendors, result.allow, result.allow_source);
-    set(settings::deny_vendors, result.deny, result.deny_source);
-    set(settings::retry_failed, result.retry_seconds, result.retry_source);
-    set(settings::fallback_to_cpu, result.falls_back_to_cpu, result.fallback_source);
     for (auto &required : {find_item(layers, keys, &PolicySection::require),
                            find_item(layers, keys, op, &PolicySection::require_per_op)}) {
         if (required && required->value.flags != 0) {

@@ -21,22 +21,25 @@ namespace opdock::core {
 struct OpPolicy {
     Order order;
     std::string order_source;
-    bool strict = false;
-    std::string strict_source;
-    std::optional<Vendors> allow; // none: every vendor
-    std::string allow_source;
-    std::optional<Vendors> deny; // none: no vendor
-    std::string deny_source;
-    double retry_seconds = 0; // until an implementation that failed too often is tried again; 0: never
-    std::string retry_source;
-    bool falls_back_to_cpu = false; // where not strict
-    std::string fallback_source;
+    SettingItems items;
     // What an implementation has to promise, as it is asked of every op and of this one.
     std::vector<Item<Contracts>> required;
 
     // The first that `other` does not ask for; null for none.
     const Item<Contracts> *required_beyond(const OpPolicy &other) const;
-    bool retries_failed() const { return !strict && retry_seconds > 0; }
+    bool retries_failed() const { return !value(settings::strict) && value(settings::retry_failed) > 0; }
+
+    // Of a setting that has a built-in value.
+    template<class T>
+    const T &value(const SettingRecord<T> &setting) const {
+        const std::optional<Item<T>> &item = items.*setting.member;
+        return item ? item->value : *setting.built_in;
+    }
+    template<class T>
+    std::string source(const SettingRecord<T> &setting) const {
+        const std::optional<Item<T>> &item = items.*setting.member;
+        return item ? item->source : built_in_source;
+    }
 
     bool operator==(const OpPolicy &) const = default;
 };

@@ -89,16 +89,18 @@ class Rules {
     // By whose plugin it is, and not by the kind that it gives itself.
     bool drop_by_vendor(const Candidate &candidate) {
         const std::string &vendor = candidate.plugin_vendor.empty() ? candidate.vendor : candidate.plugin_vendor;
-        if (policy_.deny && contains(*policy_.deny, vendor)) {
-            return because(Rule::deny_vendors, "vendor " + quote(vendor) + " is denied by " + policy_.deny_source);
+        const std::optional<Item<Vendors>> &denied = policy_.items.deny_vendors;
+        const std::optional<Item<Vendors>> &allowed = policy_.items.allow_vendors;
+        if (denied && contains(denied->value, vendor)) {
+            return because(Rule::deny_vendors, "vendor " + quote(vendor) + " is denied by " + denied->source);
         }
-        if (!policy_.allow || (candidate.own && candidate.kind != Kind::vendor) || contains(*policy_.allow, vendor)) {
+        if (!allowed || (candidate.own && candidate.kind != Kind::vendor) || contains(allowed->value, vendor)) {
             return false;
         }
         return because(
             Rule::allow_vendors,
-            "vendor " + quote(vendor) + " is not allowed by " + policy_.allow_source + ", which allows " +
-                (policy_.allow->empty() ? "nobody" : "only " + alternatives(*policy_.allow, [](const auto &name) {
+            "vendor " + quote(vendor) + " is not allowed by " + allowed->source + ", which allows " +
+                (allowed->value.empty() ? "nobody" : "only " + alternatives(allowed->value, [](const auto &name) {
                                                          return quote(name);
                                                      })));
     }
@@ -276,8 +278,8 @@ std::string decision_text(std::string_view op, const Key &key, const Decision &d
     };
     const OpPolicy &policy = decision.policy;
     std::string text = std::string(op) + " on " + key_text(key) + ", order " + shown_order(policy.order) + " (" +
-                       policy.order_source + "), " + (policy.strict ? "strict" : "not strict") + " (" +
-                       policy.strict_source + ")\n";
+                       policy.order_source + "), " + (policy.value(settings::strict) ? "strict" : "not strict") + " (" +
+                       policy.source(settings::strict) + ")\n";
     for (std::size_t i = 0; i < decision.chain.size(); ++i) {
         text += line(std::to_string(i + 1), decision.chain[i].impl_id, decision.chain[i].rule);
     }

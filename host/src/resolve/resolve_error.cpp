@@ -87,8 +87,8 @@ Error all_failed_error(std::string_view op, const Key &key, const Decision &deci
         text += "\n  " + failure.impl_id + ": " + failure.outcome;
     }
     text += rest_text(failures.size());
-    if (decision.policy.strict && failures.size() < decision.chain.size()) {
-        text += "\nNothing else was tried because " + decision.policy.strict_source + " is strict.";
+    if (decision.policy.value(settings::strict) && failures.size() < decision.chain.size()) {
+        text += "\nNothing else was tried because " + decision.policy.source(settings::strict) + " is strict.";
     }
     if (!decision.dropped.empty()) {
         text += "\nNot tried:" + dropped_text(decision);

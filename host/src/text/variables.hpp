@@ -8,14 +8,11 @@
 namespace opdock::core {
 
 enum class Variable {
-    prefer,
+#define SETTING(name, ...) name,
+#include "text/settings.def"
+#undef SETTING
     prefer_vendor,
-    strict,
-    allow_vendors,
-    deny_vendors,
     per_op,
-    retry_failed,
-    fallback_to_cpu,
     require,
     default_plugins,
     config,
@@ -41,37 +38,15 @@ struct VariableInfo {
 };
 
 inline constexpr std::array all_variables = {
-    VariableInfo{
-        Variable::prefer, "PREFER", "default (or flagos), vendor, reference", "default",
-        "The kind of implementation tried first; the other kinds follow in the order default, vendor, reference.", ""},
+#define SETTING(name, stem, type, read, built_in, ...) VariableInfo{Variable::name, stem, __VA_ARGS__},
+#include "text/settings.def"
+#undef SETTING
     VariableInfo{Variable::prefer_vendor, "PREFER_VENDOR", "1 or 0", "not set",
                  "1 is the same as PREFER=vendor, 0 as PREFER=default. Ignored when PREFER is set.", ""},
-    VariableInfo{
-        Variable::strict, "STRICT", "1 or 0", "0",
-        "1: the first implementation of the chain serves the call, or the call fails with its reason; a module "
-        "asked for by name that does not load, and an unknown name in a policy, are errors.",
-        ""},
-    VariableInfo{
-        Variable::allow_vendors, "ALLOW_VENDORS", "names separated by commas", "not set: every vendor",
-        "The only vendors whose implementations are used beside opdock's own of kinds default and reference. Set "
-        "but empty: none.",
-        ","},
-    VariableInfo{Variable::deny_vendors, "DENY_VENDORS", "names separated by commas", "not set: no vendor",
-                 "Vendors whose implementations are not used, whatever their kind. Wins over ALLOW_VENDORS.", ","},
     VariableInfo{Variable::per_op, "PER_OP", "OP=TOKEN|TOKEN;OP=TOKEN", "not set",
                  "The order for given ops, in place of the preferred order. A token is default, vendor, reference, "
                  "vendor:NAME or impl:ID; what an order does not name is not used for that op.",
                  ";"},
-    VariableInfo{
-        Variable::retry_failed, "RETRY_FAILED", "30, 500ms, 2m or off", "60",
-        "After how many seconds an implementation that failed three times in a row is tried again; each further "
-        "time takes twice as long, up to an hour. Never in strict mode.",
-        ""},
-    VariableInfo{
-        Variable::fallback_to_cpu, "FALLBACK_TO_CPU", "1 or 0", "0",
-        "1: what nothing on a device serves, the CPU's implementations do, with copies there and back. Never in "
-        "strict mode.",
-        ""},
     VariableInfo{
         Variable::require, "REQUIRE", "CONTRACT,CONTRACT;OP=CONTRACT", "not set: nothing",
         "What an implementation has to promise, of every op or given ones: deterministic (the same bits each time) or "

@@ -1,4 +1,6 @@
 // The schema opdock.plugin-ls/1, key by key: what scripts rely on.
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <string>
@@ -13,10 +15,12 @@ using nlohmann::json;
 
 namespace {
 
-enum class Is { text, text_or_null, number, seconds, boolean, object, list, list_or_null };
+enum class Is { any, text, text_or_null, number, seconds, boolean, object, list, list_or_null };
 
 bool has_type(const json &value, Is type) {
     switch (type) {
+    case Is::any:
+        return true;
     case Is::text:
         return value.is_string();
     case Is::text_or_null:
@@ -64,20 +68,29 @@ void check_one_of(const json &value, const std::set<std::string> &allowed) {
     CHECK(allowed.count(value.get<std::string>()) == 1);
 }
 
-void check_policy(const json &policy) {
-    check_members(policy, {{"prefer", Is::text},
-                           {"strict", Is::boolean},
-                           {"allow_vendors", Is::list_or_null},
-                           {"deny_vendors", Is::list_or_null},
-                           {"per_op", Is::object},
-                           {"retry_failed", Is::seconds},
-                           {"fallback_to_cpu", Is::boolean},
-                           {"require", Is::list_or_null},
-                           {"require_per_op", Is::object},
-                           {"trust", Is::text},
-                           {"trusted_sha256", Is::list_or_null},
-                           {"default_plugins", Is::list_or_null},
-                           {"sources", Is::object}});
+// `variables` tells which settings there are.
+void check_policy(const json &policy, const json &variables) {
+    std::map<std::string, Is> members = {{"prefer", Is::text},
+                                         {"strict", Is::boolean},
+                                         {"allow_vendors", Is::list_or_null},
+                                         {"deny_vendors", Is::list_or_null},
+                                         {"per_op", Is::object},
+                                         {"retry_failed", Is::seconds},
+                                         {"fallback_to_cpu", Is::boolean},
+                                         {"require", Is::list_or_null},
+                                         {"require_per_op", Is::object},
+                                         {"trust", Is::text},
+                                         {"trusted_sha256", Is::list_or_null},
+                                         {"default_plugins", Is::list_or_null},
+                                         {"sources", Is::object}};
+    for (const json &variable : variables) {
+        if (variable["is_policy"] == true && variable["name"] != "PLUGIN_PREFER_VENDOR") {
+            std::string setting = variable["name"].get<std::string>().substr(std::string("PLUGIN_").size());
+            std::ranges::transform(setting, setting.begin(), [](unsigned char c) { return std::tolower(c); });
+            members.try_emplace(setting, Is::any);
+        }
+    }
+    check_members(policy, members);
     for (const auto &[op, order] : policy["per_op"].items()) {
         CHECK(order.is_array());
         check_texts(order);
@@ -162,7 +175,7 @@ void check_document(const json &document) {
     check_members(document["host"], {{"version", Is::text}, {"abi", Is::list}});
     CHECK(document["host"]["abi"].size() == 2);
     CHECK(document["host"]["version"] == OPDOCK_VERSION);
-    check_policy(document["policy"]);
+    check_policy(document["policy"], document["variables"]);
     for (const json &path : document["paths"]) {
         check_members(path, {{"path", Is::text}, {"origin", Is::text}});
     }
