@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-import formulas
-from ops import OPS, Source, Special
+from ops import FORMULAS, OPS
+from ops.cases import Source, Special
+from ops.sums import Sum
 from tensors import Tensor, rounded, write_safetensors
 
 EXACT = 1e-12
@@ -111,14 +112,14 @@ class CaseWriter:
         """What the outputs are to be, and what becomes of the inputs that the op writes."""
         values = {name: each(given, lambda tensor: tensor.values) for name, given in inputs.items()}
         # A call that must fail writes nothing; its outputs are as large as those of one that does not.
-        results = self.op.formula(**values, **attributes) if status == "OK" else self.blank(inputs)
+        results = FORMULAS[self.name](**values, **attributes) if status == "OK" else self.blank(inputs)
         flat = [(name, tensor) for name, given in inputs.items() for tensor in in_list(given)]
         sums = [n for _, tensor in flat if tensor for n in self.longest_sums(tensor.stored.shape)]
         long_sum = max(sums, default=0) > LONG_SUM
 
         def describe(name, dtype, result, shared, layout):
-            scale = result.scale if isinstance(result, formulas.Sum) and np.isfinite(result.scale) else 0.0
-            result = result.value if isinstance(result, formulas.Sum) else result
+            scale = result.scale if isinstance(result, Sum) and np.isfinite(result.scale) else 0.0
+            result = result.value if isinstance(result, Sum) else result
             within = self.op.within.get(name, dtype)
             tolerance = TOLERANCE[dtypes.get(within, within)]
             return {

@@ -1,16 +1,20 @@
-"""What an entry of OPS says, and what most ops have in common."""
+"""What an entry of OPS says, and what most ops have in common.
+
+The formula of an op is the function of its name in the same module: it takes inputs and attributes by name, and returns
+the outputs by name. An output is an array or, where it is a sum whose terms may cancel, a Sum.
+"""
 
 from typing import Callable, NamedTuple
 
 import numpy as np
 
-import formulas
 from tensors import rounded
+
+from .sums import Sum
 
 
 class Op(NamedTuple):
     draw: Callable  # draw(Source, shape, attributes) -> {parameter: Tensor or list of them}, as in the signature
-    formula: Callable
     outputs: dict  # name -> dtype, "T" and "U" being the variables of the case
     shapes: list  # the first one is varied, the second one in layout only
     attributes: list = [{}]
@@ -50,7 +54,7 @@ class Source:
         return self.rounded(dtype, values)
 
     def rounded(self, dtype, values):
-        if isinstance(values, formulas.Sum):
+        if isinstance(values, Sum):
             values = values.value
         return rounded(values, self.dtypes.get(dtype, dtype))
 

@@ -2,9 +2,47 @@
 
 import numpy as np
 
-import formulas
-
 from .cases import Op, Special
+from .sums import Sum
+
+
+def rotation_pairs(r, interleaved):
+    """Indices of the first and of the second element of each pair that turns together."""
+    return (np.arange(0, r, 2), np.arange(1, r, 2)) if interleaved else (np.arange(r // 2), np.arange(r // 2, r))
+
+
+def fused_rope_fwd(input, freqs, *, interleaved=False):
+    angles = freqs[: input.shape[0]]
+    first, second = rotation_pairs(freqs.shape[-1], interleaved)
+    x, y = input[..., first], input[..., second]
+    output = input.copy()
+    output[..., first] = x * np.cos(angles[..., first]) - y * np.sin(angles[..., first])
+    output[..., second] = y * np.cos(angles[..., second]) + x * np.sin(angles[..., second])
+    return {"output": Sum(output, float(np.linalg.norm(np.ravel(input))))}
+
+
+def fused_rope_bwd(grad, freqs, *, interleaved=False):
+    angles = freqs[: grad.shape[0]]
+    first, second = rotation_pairs(freqs.shape[-1], interleaved)
+    x, y = grad[..., first], grad[..., second]
+    grad_input = grad.copy()
+    grad_input[..., first] = x * np.cos(angles[..., first]) + y * np.sin(angles[..., second])
+    grad_input[..., second] = y * np.cos(angles[..., second]) - x * np.sin(angles[..., first])
+    return {"grad_input": Sum(grad_input, float(np.linalg.norm(np.ravel(grad))))}
+
+
+def fused_rope_qk_fwd(query, key, freqs, *, interleaved=False):
+    both = (fused_rope_fwd(one, freqs, interleaved=interleaved)["output"] for one in (query, key))
+    return dict(zip(("query_out", "key_out"), both))
+
+
+def fused_rope_qk_bwd(grad_query_out, grad_key_out, freqs, *, interleaved=False):
+    both = (fused_rope_bwd(one, freqs, interleaved=interleaved)["grad_input"] for one in (grad_query_out, grad_key_out))
+    return dict(zip(("grad_query", "grad_key"), both))
+
+
+# --- what they are tried on ---
+
 
 # s, b, h, d, m, r. Angles of the halves differ, so that a kernel that reads the wrong one is found.
 ROPE_SHAPES = [
@@ -35,10 +73,9 @@ def odd_rotation(first):
     return Special("an odd number of rotated dims", draw_odd, "INVALID_ARGUMENT", "freqs", refused=True)
 
 
-def rope(name, first, output):
+def rope(first, output):
     return Op(
         draw_rope(first),
-        getattr(formulas, name),
         {output: "T"},
         ROPE_SHAPES,
         ROPE_ATTRIBUTES,
@@ -47,7 +84,7 @@ def rope(name, first, output):
     )
 
 
-def rope_of_both(name, first, second, outputs):
+def rope_of_both(first, second, outputs):
     def draw_both(draw, shape, attributes):
         s, b, h, d, m, r = shape
         drawn = draw_rope(first)(draw, shape, attributes)
@@ -55,7 +92,6 @@ def rope_of_both(name, first, second, outputs):
 
     return Op(
         draw_both,
-        getattr(formulas, name),
         dict.fromkeys(outputs, "T"),
         ROPE_SHAPES,
         ROPE_ATTRIBUTES,
@@ -64,10 +100,8 @@ def rope_of_both(name, first, second, outputs):
 
 
 OPS = {
-    "fused_rope_fwd": rope("fused_rope_fwd", "input", "output"),
-    "fused_rope_bwd": rope("fused_rope_bwd", "grad", "grad_input"),
-    "fused_rope_qk_fwd": rope_of_both("fused_rope_qk_fwd", "query", "key", ("query_out", "key_out")),
-    "fused_rope_qk_bwd": rope_of_both(
-        "fused_rope_qk_bwd", "grad_query_out", "grad_key_out", ("grad_query", "grad_key")
-    ),
+    "fused_rope_fwd": rope("input", "output"),
+    "fused_rope_bwd": rope("grad", "grad_input"),
+    "fused_rope_qk_fwd": rope_of_both("query", "key", ("query_out", "key_out")),
+    "fused_rope_qk_bwd": rope_of_both("grad_query_out", "grad_key_out", ("grad_query", "grad_key")),
 }

@@ -2,13 +2,47 @@
 
 import numpy as np
 
-import formulas
-
 from .cases import LONG, Op, ROWS, Special, draw_inputs
+from .sums import total
+
+
+def visible_softmax(z, visible):
+    """Over the keys that are visible; 0 for the others, and for all where none is."""
+    largest = z.max(-1, keepdims=True, initial=-np.inf, where=visible)
+    e = np.exp(z - np.where(visible, largest, z)) * visible
+    total = e.sum(-1, keepdims=True)
+    return e / np.where(visible.any(-1, keepdims=True), total, 1)
+
+
+def scaled_softmax_fwd(input, *, scale=1.0):
+    return {"output": visible_softmax(scale * input, np.full(input.shape, True))}
+
+
+def scaled_softmax_bwd(grad, output, *, scale=1.0):
+    weighted = grad * output
+    return {"grad_input": total(scale * weighted, -scale * output * weighted.sum(-1, keepdims=True))}
+
+
+def scaled_masked_softmax_fwd(input, mask, *, scale=1.0):
+    return {"output": visible_softmax(scale * input, np.broadcast_to(mask == 0, input.shape))}
+
+
+def scaled_aligned_causal_masked_softmax_fwd(input, *, scale=1.0):
+    visible = np.tri(*input.shape[-2:], input.shape[-1] - input.shape[-2], dtype=bool)
+    return {"output": visible_softmax(scale * input, np.broadcast_to(visible, input.shape))}
+
+
+scaled_upper_triang_masked_softmax_fwd = scaled_aligned_causal_masked_softmax_fwd
+scaled_masked_softmax_bwd = scaled_softmax_bwd
+scaled_upper_triang_masked_softmax_bwd = scaled_softmax_bwd
+scaled_aligned_causal_masked_softmax_bwd = scaled_softmax_bwd
+
+
+# --- what they are tried on ---
 
 
 def draw_softmax_bwd(draw, shape, attributes):
-    output = formulas.scaled_softmax_fwd(draw("T", *shape).values)["output"]
+    output = scaled_softmax_fwd(draw("T", *shape).values)["output"]
     return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
 
 
@@ -46,12 +80,12 @@ def draw_masked_softmax(draw, shape, attributes):
 
 def draw_masked_softmax_bwd(draw, shape, attributes):
     inputs = draw_masked_softmax(draw, shape, attributes)
-    output = formulas.scaled_masked_softmax_fwd(inputs["input"].values, inputs["mask"].values)["output"]
+    output = scaled_masked_softmax_fwd(inputs["input"].values, inputs["mask"].values)["output"]
     return {"grad": draw("T", *shape[:-1]), "output": draw.rounded("T", output)}
 
 
 def draw_causal_softmax_bwd(draw, shape, attributes):
-    output = formulas.scaled_aligned_causal_masked_softmax_fwd(draw("T", *shape).values)["output"]
+    output = scaled_aligned_causal_masked_softmax_fwd(draw("T", *shape).values)["output"]
     return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
 
 
@@ -63,36 +97,23 @@ def nothing_to_see(draw):
     return {"input": draw("T", 1, 2, 3, 9), "mask": draw.rounded("u8", np.ones((1, 1, 3, 9)))}
 
 
-def softmax(name, draw_of, shapes, special=()):
-    return Op(draw_of, getattr(formulas, name), {"output": "T"}, shapes, SOFTMAX_ATTRIBUTES, special=list(special))
+def forward(draw_of, shapes, special=()):
+    return Op(draw_of, {"output": "T"}, shapes, SOFTMAX_ATTRIBUTES, special=list(special))
 
 
-def softmax_gradient(name, draw_of, shapes):
-    return Op(draw_of, getattr(formulas, name), {"grad_input": "T"}, shapes, SOFTMAX_ATTRIBUTES)
+def backward(draw_of, shapes):
+    return Op(draw_of, {"grad_input": "T"}, shapes, SOFTMAX_ATTRIBUTES)
 
 
 OPS = {
-    "scaled_softmax_fwd": softmax("scaled_softmax_fwd", draw_inputs("input"), ROWS + LONG),
-    "scaled_softmax_bwd": softmax_gradient("scaled_softmax_bwd", draw_softmax_bwd, ROWS + LONG),
-    "scaled_masked_softmax_fwd": softmax(
-        "scaled_masked_softmax_fwd",
-        draw_masked_softmax,
-        MASKED_SHAPES,
-        [Special("everything hidden", nothing_to_see)],
+    "scaled_softmax_fwd": forward(draw_inputs("input"), ROWS + LONG),
+    "scaled_softmax_bwd": backward(draw_softmax_bwd, ROWS + LONG),
+    "scaled_masked_softmax_fwd": forward(
+        draw_masked_softmax, MASKED_SHAPES, [Special("everything hidden", nothing_to_see)]
     ),
-    "scaled_masked_softmax_bwd": softmax_gradient(
-        "scaled_masked_softmax_bwd", draw_masked_softmax_bwd, MASKED_SHAPES
-    ),
-    "scaled_upper_triang_masked_softmax_fwd": softmax(
-        "scaled_upper_triang_masked_softmax_fwd", square(draw_inputs("input")), TRIANGLE_SHAPES
-    ),
-    "scaled_upper_triang_masked_softmax_bwd": softmax_gradient(
-        "scaled_upper_triang_masked_softmax_bwd", square(draw_causal_softmax_bwd), TRIANGLE_SHAPES
-    ),
-    "scaled_aligned_causal_masked_softmax_fwd": softmax(
-        "scaled_aligned_causal_masked_softmax_fwd", draw_inputs("input"), CAUSAL_SHAPES
-    ),
-    "scaled_aligned_causal_masked_softmax_bwd": softmax_gradient(
-        "scaled_aligned_causal_masked_softmax_bwd", draw_causal_softmax_bwd, CAUSAL_SHAPES
-    ),
+    "scaled_masked_softmax_bwd": backward(draw_masked_softmax_bwd, MASKED_SHAPES),
+    "scaled_upper_triang_masked_softmax_fwd": forward(square(draw_inputs("input")), TRIANGLE_SHAPES),
+    "scaled_upper_triang_masked_softmax_bwd": backward(square(draw_causal_softmax_bwd), TRIANGLE_SHAPES),
+    "scaled_aligned_causal_masked_softmax_fwd": forward(draw_inputs("input"), CAUSAL_SHAPES),
+    "scaled_aligned_causal_masked_softmax_bwd": backward(draw_causal_softmax_bwd, CAUSAL_SHAPES),
 }

@@ -1,9 +1,11 @@
-"""Outputs that are sums, and how large what they add up is."""
+"""Outputs that are sums whose terms may cancel: errors are measured against the size of the terms.
+
+A result that is nearly zero by cancellation has no correct digits to lose.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
-
 
 
 class Sum(NamedTuple):
