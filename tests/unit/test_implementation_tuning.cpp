@@ -533,6 +533,55 @@ ops:
     CHECK(PluginTuning(path, false, {&first, &second}).problems() == Texts{neither});
 }
 
+TEST_CASE("a section of '*' is for every op whose implementation has its knobs, after the op's own sections") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.write("acme.tune.yaml", R"(schema: opdock.tune/1
+ops:
+  '*':
+    - product: {block: [8, 16], only: [1]}
+    - heuristics: {vector: 'n'}
+      configs: [{block: 32}]
+  norm:
+    pinned: [{key: {n: 8, rows: 8}, config: {block: 64}}]
+)");
+    const Acme own(norm);
+    Acme other("other(input: T[..., n]) -> (output: T[..., n]) where T in f32", "vendor.other");
+    other.knobs.push_back({"only", "", OPDOCK_KNOB_INT, 0, 4, 0, {}});
+    const PluginTuning plugin(path, false, {&own, &other});
+    CHECK(plugin.problems().empty());
+    const std::vector<ImplementationSection> &of_own = plugin.of(own)->sections();
+    REQUIRE(of_own.size() == 2);
+    CHECK(of_own[0].pinned.size() == 1);
+    CHECK(of_own[1].line == 5);
+    CHECK(of_own[1].configs.size() == 1);
+    CHECK(of_own[1].heuristics.size() == 1);
+    const std::vector<ImplementationSection> &of_other = plugin.of(other)->sections();
+    REQUIRE(of_other.size() == 2);
+    CHECK(of_other[0].product.size() == 2);
+    CHECK(of_other[1].line == 5);
+}
+
+TEST_CASE("a section of '*' that is for none is a problem, and so is what is wrong with it everywhere") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.write("acme.tune.yaml", R"(schema: opdock.tune/1
+ops:
+  '*':
+    - product: {blok: [8, 16]}
+    - configs: [{stream: 1, vectr: 2}]
+    - pinned: [{key: {n: 8, rows: 8}, config: {vectr: 2}}]
+    - heuristics: {vectr: 'n'}
+    - impl: vendor.acm
+    - configs: [{block: 8}, {block: 2048}]
+)");
+    const Acme first(norm);
+    const Acme second("other(input: T[..., n]) -> (output: T[..., n]) where T in f32", "vendor.other");
+    const std::string none = "no implementation of the plugin has all knobs of this section";
+    CHECK(PluginTuning(path, false, {&first, &second}).problems() ==
+          Texts{path + ":4:7: " + none, path + ":5:7: " + none, path + ":6:7: " + none, path + ":7:7: " + none,
+                path + ":8:13: unknown implementation 'vendor.acm'; did you mean 'vendor.acme'?",
+                path + ":9:37: knob 'block' is 2048, outside its range 1 to 1024"});
+}
+
 TEST_CASE("of a plugin without implementations it is said once that its tune file is for none") {
     const TemporaryDirectory directory;
     const std::string path =

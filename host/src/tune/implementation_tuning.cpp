@@ -102,10 +102,19 @@ ImplementationTuning::ImplementationTuning(const Implementation &implementation,
         }
         where_names_.push_back(knob.name);
     }
-    for (size_t i = 0; file != nullptr && i < file->sections.size(); ++i) {
-        if (is_meant_by(file->sections[i]) && has_room_for(file->sections[i], values_left)) {
-            add(file->sections[i]);
-            problem_sections_.resize(problems_.size(), &file->sections[i]);
+    if (file == nullptr) {
+        return;
+    }
+    for (const bool every_op : {false, true}) { // what is said of the op itself comes first
+        for (const TuneSection &section : file->sections) {
+            if (section.is_for_every_op() != every_op || !is_for_this(section)) {
+                continue;
+            }
+            meant_.insert(&section);
+            if (has_room_for(section, values_left)) {
+                add(section);
+                problem_sections_.resize(problems_.size(), &section);
+            }
         }
     }
 }
@@ -135,11 +144,27 @@ bool ImplementationTuning::has_room_for(const TuneSection &section, size_t &valu
     return true;
 }
 
-bool ImplementationTuning::is_meant_by(const TuneSection &section) const {
-    return section.op.text == implementation_.op &&
+bool ImplementationTuning::is_for_this(const TuneSection &section) const {
+    return (section.is_for_every_op() ? has_all_knobs_of(section) : section.op.text == implementation_.op) &&
            (section.implementations.empty() ||
             std::any_of(section.implementations.begin(), section.implementations.end(),
                         [&](const PlacedText &id) { return same_name(id.text, implementation_.impl_id); }));
+}
+
+bool ImplementationTuning::has_all_knobs_of(const TuneSection &section) const {
+    const auto has = [&](const PlacedText &name) {
+        return std::any_of(implementation_.knobs.begin(), implementation_.knobs.end(),
+                           [&](const Knob &one) { return one.name == name.text; });
+    };
+    const auto has_of = [&](const auto &named) { return has(named.first); };
+    const auto has_in = [&](const NamedValues &config) {
+        return std::all_of(config.begin(), config.end(), [&](const NamedValue &value) { return has(value.name); });
+    };
+    return std::all_of(section.product.begin(), section.product.end(), has_of) &&
+           std::all_of(section.heuristics.begin(), section.heuristics.end(), has_of) &&
+           std::all_of(section.configs.begin(), section.configs.end(), has_in) &&
+           std::all_of(section.pinned.begin(), section.pinned.end(),
+                       [&](const TuneSection::Pinned &pinned) { return has_in(pinned.config); });
 }
 
 TuneConfig ImplementationTuning::defaults() const {

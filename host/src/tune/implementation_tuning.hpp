@@ -77,7 +77,7 @@ class ImplementationTuning {
     const TuneSection *section_of_problem(size_t problem) const { return problem_sections_[problem]; }
     // The last section that was left out for want of room, whatever becomes of it for other implementations.
     const std::optional<TuneProblem> &no_room() const { return no_room_; }
-    bool is_meant_by(const TuneSection &section) const;
+    bool is_meant_by(const TuneSection &section) const { return meant_.contains(&section); }
 
     TuneConfig defaults() const;
     // In the order of the file, each once: what `where` allows, the section's or, if it has none, `other`'s (null: no
@@ -95,6 +95,8 @@ class ImplementationTuning {
                                         std::string *why) const;
 
   private:
+    bool is_for_this(const TuneSection &section) const;
+    bool has_all_knobs_of(const TuneSection &section) const;
     void add(const TuneSection &section);
     bool has_room_for(const TuneSection &section, size_t &values_left);
     TuneConfig base_of(const TuneSection &section);
@@ -116,6 +118,7 @@ class ImplementationTuning {
     TuneVariables variables_;
     std::vector<std::string> where_names_;     // the variables, then the knobs, which hide variables
     std::vector<std::string> heuristic_names_; // likewise, but the variables hide knobs
+    std::set<const TuneSection *> meant_;       // those for it, also without room
     std::vector<ImplementationSection> sections_;
     std::vector<TuneProblem> problems_;
     std::vector<const TuneSection *> problem_sections_; // for each of them, in the file

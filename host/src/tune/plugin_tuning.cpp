@@ -94,6 +94,14 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
     }
     std::set<std::string> told; // ops, each once whatever number of sections it has
     for (const TuneSection &section : file_->sections) {
+        if (section.is_for_every_op()) {
+            const size_t before = found_.size();
+            check_implementations(section, implementations);
+            if (found_.size() == before && !is_meant(section)) {
+                add_problem(found_, {section.place, "no implementation of the plugin has all knobs of this section"});
+            }
+            continue;
+        }
         const bool is_tunable = tunable.contains(section.op.text);
         if (!is_tunable && !told.insert(section.op.text).second) {
             continue;
@@ -109,20 +117,30 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
             add_problem(found_, {section.op.place, "no implementation of op " + quote(section.op.text) + " has knobs"});
             continue;
         }
-        std::set<std::string> ids;
-        for (const Implementation *implementation : implementations) {
-            if (implementation->op == section.op.text) {
-                ids.insert(implementation->impl_id);
-            }
-        }
-        for (const PlacedText &id : section.implementations) {
-            if (std::none_of(ids.begin(), ids.end(),
-                             [&](const std::string &known) { return same_name(known, id.text); })) {
-                add_problem(found_, {id.place, "unknown implementation " + quote(id.text) +
-                                                   hint_for(found_, id.text, views(ids))});
-            }
+        check_implementations(section, implementations);
+    }
+}
+
+void PluginTuning::check_implementations(const TuneSection &section,
+                                         const std::vector<const Implementation *> &implementations) {
+    std::set<std::string> ids;
+    for (const Implementation *implementation : implementations) {
+        if (section.is_for_every_op() || implementation->op == section.op.text) {
+            ids.insert(implementation->impl_id);
         }
     }
+    for (const PlacedText &id : section.implementations) {
+        if (std::none_of(ids.begin(), ids.end(), [&](const std::string &known) { return same_name(known, id.text); })) {
+            add_problem(
+                found_,
+                {id.place, "unknown implementation " + quote(id.text) + hint_for(found_, id.text, views(ids))});
+        }
+    }
+}
+
+bool PluginTuning::is_meant(const TuneSection &section) const {
+    return std::any_of(tunings_.begin(), tunings_.end(),
+                       [&](const auto &tuning) { return tuning->is_meant_by(section); });
 }
 
 // What is wrong for one of several implementations that a section is for is not wrong with the file: their knobs may

@@ -30,6 +30,8 @@ class PluginTuning {
 
   private:
     void check_names(const std::vector<const Implementation *> &implementations);
+    void check_implementations(const TuneSection &section, const std::vector<const Implementation *> &implementations);
+    bool is_meant(const TuneSection &section) const;
     void take_problems();
 
     std::string path_;

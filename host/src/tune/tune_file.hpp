@@ -57,7 +57,7 @@ struct Bucket {
 
 struct TuneSection {
     TunePlace place;
-    PlacedText op;
+    PlacedText op; // "*": every one with an implementation that has all knobs of the section
     // What it is for; an empty list: all.
     std::vector<PlacedText> implementations; // impl_ids
     std::vector<PlacedText> architectures;   // patterns as in opdock_impl
@@ -78,6 +78,8 @@ struct TuneSection {
         NamedValues config;
     };
     std::vector<Pinned> pinned;
+
+    bool is_for_every_op() const { return op.text == "*"; }
 };
 
 struct TuneFile {
