@@ -11,7 +11,7 @@
 #include "cli/exit.hpp"
 #include "cli/format.hpp"
 #include "cli/suggest.hpp"
-#include "signature/standard_ops.hpp"
+#include "signature/other_names.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::cli {

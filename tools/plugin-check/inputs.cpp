@@ -6,6 +6,7 @@
 
 #include "compare.hpp"
 #include "op-call/element.hpp"
+#include "signature/standard_ops.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -61,11 +62,16 @@ const std::vector<Rule> rules = {
     {"multi_tensor_", "exp_avg_sq", Meaning::positive},
 };
 
+const Rule *rule_of(const Signature &signature, const Parameter &input) {
+    const auto found = std::find_if(rules.begin(), rules.end(), [&](const Rule &rule) {
+        return begins_with(signature.op, rule.op) && input.name == rule.input;
+    });
+    return found == rules.end() ? nullptr : &*found;
+}
+
 Meaning meaning_of(const Signature &signature, const Parameter &input, uint32_t dtype) {
-    for (const Rule &rule : rules) {
-        if (begins_with(signature.op, rule.op) && input.name == rule.input) {
-            return rule.meaning;
-        }
+    if (const Rule *rule = rule_of(signature, input)) {
+        return rule->meaning;
     }
     if (dtype == OPDOCK_E8M0) { // has nothing else
         return Meaning::positive;
@@ -76,29 +82,21 @@ Meaning meaning_of(const Signature &signature, const Parameter &input, uint32_t 
     return dtype == OPDOCK_BOOL ? Meaning::choice : Meaning::index;
 }
 
-struct Saved {
-    const char *op;
-    const char *input;
-    Forward forward;
-};
-
-const std::vector<Saved> saved_values = {
-    {"rmsnorm_bwd", "rsigma", {"rmsnorm_fwd", "rsigma"}},
-    {"rmsnorm_bwd_add", "rsigma", {"rmsnorm_fwd", "rsigma"}},
-    {"layernorm_bwd", "mu", {"layernorm_fwd", "mu"}},
-    {"layernorm_bwd", "rsigma", {"layernorm_fwd", "rsigma"}},
-    {"cross_entropy_bwd", "lse", {"cross_entropy_fwd", "lse"}},
-    {"scaled_softmax_bwd", "output", {"scaled_softmax_fwd", "output"}},
-    {"scaled_masked_softmax_bwd", "output", {"scaled_masked_softmax_fwd", "output"}},
-    {"scaled_upper_triang_masked_softmax_bwd", "output", {"scaled_upper_triang_masked_softmax_fwd", "output"}},
-    {"scaled_aligned_causal_masked_softmax_bwd", "output", {"scaled_aligned_causal_masked_softmax_fwd", "output"}},
-};
-
-const Saved *saved_value(const Signature &signature, const Parameter &input) {
-    const auto found = std::find_if(saved_values.begin(), saved_values.end(), [&](const Saved &one) {
-        return signature.op == one.op && input.name == one.input;
-    });
-    return found == saved_values.end() ? nullptr : &*found;
+// What NAME_bwd, or NAME_bwd_and_more, takes from the standard NAME_fwd: an input with the name of an output.
+std::optional<Forward> saved_value(const Signature &signature, const Parameter &input) {
+    const size_t end = signature.op.find("_bwd");
+    if (end == std::string::npos || rule_of(signature, input) != nullptr) {
+        return {};
+    }
+    const std::string op = signature.op.substr(0, end) + "_fwd";
+    const std::string_view text = core::standard_signature(op);
+    const size_t outputs = std::min(text.find("-> ("), text.size());
+    const auto is_in = [&](std::string_view parameters) {
+        return parameters.find("(" + input.name + ":") != std::string_view::npos ||
+               parameters.find(" " + input.name + ":") != std::string_view::npos;
+    };
+    return is_in(text.substr(outputs)) && !is_in(text.substr(0, outputs)) ? std::optional(Forward{op, input.name})
+                                                                          : std::nullopt;
 }
 
 // Ops in which an infinity has a meaning: it stays itself, or hides an element.
@@ -325,7 +323,7 @@ class Drawing {
 };
 
 bool is_statistic(const Signature &signature, const Parameter &input) {
-    return saved_value(signature, input) != nullptr && begins_with(input.type, "f32");
+    return saved_value(signature, input) && begins_with(input.type, "f32");
 }
 
 void copy_elements(const HostTensor &from, HostTensor &to) {
@@ -338,7 +336,7 @@ std::vector<std::string> inputs_of_numbers(const Signature &signature, const Dty
     std::vector<std::string> names;
     for (const Parameter &input : signature.inputs) {
         if (meaning_of(signature, input, dtype_in(input.type, dtypes)) == Meaning::number &&
-            saved_value(signature, input) == nullptr) {
+            !saved_value(signature, input)) {
             names.push_back(input.name);
         }
     }
@@ -388,7 +386,7 @@ std::vector<std::string> inputs_with_rows(const Signature &signature, const Dtyp
         const uint32_t dtype = dtype_in(input.type, dtypes);
         const std::vector<int64_t> dims = dims_in(input.type, shapes.front());
         if (!input.list && is_float(dtype) && meaning_of(signature, input, dtype) == Meaning::number &&
-            saved_value(signature, input) == nullptr && dims.size() > 1 && dims.back() > 1 && rows_in(dims) >= enough) {
+            !saved_value(signature, input) && dims.size() > 1 && dims.back() > 1 && rows_in(dims) >= enough) {
             names.push_back(input.name);
         }
     }
@@ -439,8 +437,8 @@ HostTensor draw_input(const Case &one, const Signature &signature, const Paramet
 std::vector<std::string> forward_ops_of(const Signature &signature) {
     std::vector<std::string> ops;
     for (const Parameter &input : signature.inputs) {
-        if (const Saved *saved = saved_value(signature, input)) {
-            ops.emplace_back(saved->forward.op);
+        if (const std::optional<Forward> saved = saved_value(signature, input)) {
+            ops.push_back(saved->op);
         }
     }
     return ops;
@@ -462,23 +460,23 @@ std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, co
             inputs[i].push_back(draw_input(of_element, signature, input, dtype_in(input.type, one.dtypes),
                                            dims_in(input.type, one.shapes[j])));
         }
-        if (!input.list && saved_value(signature, input) == nullptr) {
+        if (!input.list && !saved_value(signature, input)) {
             known[input.name] = &inputs[i].front();
         }
     }
     // What is saved follows from the others, and where it is one tensor with another one, that follows from it.
     const std::vector<Twin> twins = one.exercise == Exercise::same ? twins_of(signature, inputs) : std::vector<Twin>();
-    const auto is_saved = [&](size_t i) { return saved_value(signature, signature.inputs[i]) != nullptr; };
+    const auto is_saved = [&](size_t i) { return saved_value(signature, signature.inputs[i]).has_value(); };
     const auto of = [&](const Twin &twin) -> HostTensor & { return inputs[twin.of_parameter][twin.of_element]; };
     for (const Twin &twin : twins) {
         copy_elements(of(twin), inputs[twin.parameter][twin.element]);
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
-        const Saved *saved = saved_value(signature, signature.inputs[i]);
-        if (saved == nullptr || inputs[i].empty()) {
+        const std::optional<Forward> saved = saved_value(signature, signature.inputs[i]);
+        if (!saved || inputs[i].empty()) {
             continue;
         }
-        const std::optional<HostTensor> values = run_forward(saved->forward, one, known);
+        const std::optional<HostTensor> values = run_forward(*saved, one, known);
         HostTensor &input = inputs[i].front();
         if (values) {
             op_call::store_elements(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace opdock::plugin_check {
 
 // Runs the forward op by its name on f32 inputs given by name and gives one of its outputs; nothing when it cannot.
 struct Forward {
-    const char *op;
-    const char *output;
+    std::string op;
+    std::string output;
 };
 using RunForward = std::function<std::optional<op_call::HostTensor>(
     const Forward &, const Case &, const std::map<std::string, op_call::HostTensor *> &)>;

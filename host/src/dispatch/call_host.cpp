@@ -7,7 +7,7 @@
 
 #include "dispatch/open_hosts.hpp"
 #include "load/tenancy.hpp"
-#include "signature/standard_ops.hpp"
+#include "signature/other_names.hpp"
 #include "text/error.hpp"
 
 namespace opdock::core {

@@ -14,6 +14,7 @@
 #include "load/plugin_call.hpp"
 #include "load/registration_fields.hpp"
 #include "load/thread_state.hpp"
+#include "signature/other_names.hpp"
 #include "signature/standard_ops.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"

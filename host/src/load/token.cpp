@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "signature/standard_ops.hpp"
+#include "signature/other_names.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {

@@ -10,7 +10,7 @@
 namespace opdock::core {
 namespace {
 
-// Where several ops are named, which one it is depends on what is asked for.
+// Sorted. Where several ops are named, which one it is depends on what is asked for.
 constexpr std::array table = {
     OtherName{"_fused_adam_", "PyTorch", "multi_tensor_adam"},
     OtherName{"_softmax", "PyTorch", "scaled_softmax_fwd"},
@@ -20,14 +20,32 @@ constexpr std::array table = {
     OtherName{"addmm_out", "FlagGems", "linear_fwd"},
     OtherName{"apply_rotary_pos_emb", "FlagGems", "fused_rope_qk_fwd"},
     OtherName{"bmm", "PyTorch", "matmul"},
+    OtherName{"clamped_dswiglu", "Transformer Engine", "clamped_swiglu_bwd"},
     OtherName{"cross_entropy", "Liger-Kernel", "cross_entropy_fwd fused_cross_entropy"},
     OtherName{"cross_entropy_backward", "Liger-Kernel", "cross_entropy_bwd"},
     OtherName{"cross_entropy_forward", "Liger-Kernel", "cross_entropy_fwd fused_cross_entropy"},
     OtherName{"cross_entropy_loss", "FlagGems", "cross_entropy_fwd"},
+    OtherName{"dbias_dgelu", "Transformer Engine", "gelu_bwd_bias"},
+    OtherName{"dbias_dqgelu", "Transformer Engine", "qgelu_bwd_bias"},
+    OtherName{"dbias_drelu", "Transformer Engine", "relu_bwd_bias"},
+    OtherName{"dbias_dsilu", "Transformer Engine", "silu_bwd_bias"},
+    OtherName{"dbias_dsrelu", "Transformer Engine", "srelu_bwd_bias"},
+    OtherName{"dgeglu", "Transformer Engine", "geglu_bwd"},
+    OtherName{"dgelu", "Transformer Engine", "gelu_bwd"},
+    OtherName{"dqgeglu", "Transformer Engine", "qgeglu_bwd"},
+    OtherName{"dqgelu", "Transformer Engine", "qgelu_bwd"},
+    OtherName{"dreglu", "Transformer Engine", "reglu_bwd"},
+    OtherName{"drelu", "Transformer Engine", "relu_bwd"},
+    OtherName{"dsilu", "Transformer Engine", "silu_bwd"},
+    OtherName{"dsreglu", "Transformer Engine", "sreglu_bwd"},
+    OtherName{"dsrelu", "Transformer Engine", "srelu_bwd"},
+    OtherName{"dswiglu", "Transformer Engine", "swiglu_bwd"},
     OtherName{"fused_adam", "Apex", "multi_tensor_adam"},
     OtherName{"fused_add_rms_norm", "FlagGems", "fused_add_rmsnorm_fwd"},
     OtherName{"fused_add_rms_norm_backward", "Liger-Kernel", "rmsnorm_bwd_add"},
     OtherName{"fused_add_rms_norm_forward", "Liger-Kernel", "fused_add_rmsnorm_fwd"},
+    OtherName{"fused_rope_backward", "Transformer Engine", "fused_rope_bwd"},
+    OtherName{"fused_rope_forward", "Transformer Engine", "fused_rope_fwd"},
     OtherName{"fused_sgd", "Apex", "multi_tensor_sgd"},
     OtherName{"geglu_backward", "Liger-Kernel", "gelu_and_mul_bwd"},
     OtherName{"geglu_forward", "Liger-Kernel", "gelu_and_mul"},
@@ -56,6 +74,18 @@ constexpr std::array table = {
     OtherName{"rope_forward", "Liger-Kernel", "fused_rope_qk_fwd"},
     OtherName{"rope_fwd", "FlagGems", "fused_rope_fwd"},
     OtherName{"rotary_embedding", "vLLM", "fused_rope_qk_fwd"},
+    OtherName{"scaled_aligned_causal_masked_softmax_backward", "Transformer Engine",
+              "scaled_aligned_causal_masked_softmax_bwd"},
+    OtherName{"scaled_aligned_causal_masked_softmax_forward", "Transformer Engine",
+              "scaled_aligned_causal_masked_softmax_fwd"},
+    OtherName{"scaled_masked_softmax_backward", "Transformer Engine", "scaled_masked_softmax_bwd"},
+    OtherName{"scaled_masked_softmax_forward", "Transformer Engine", "scaled_masked_softmax_fwd"},
+    OtherName{"scaled_softmax_backward", "Transformer Engine", "scaled_softmax_bwd"},
+    OtherName{"scaled_softmax_forward", "Transformer Engine", "scaled_softmax_fwd"},
+    OtherName{"scaled_upper_triang_masked_softmax_backward", "Transformer Engine",
+              "scaled_upper_triang_masked_softmax_bwd"},
+    OtherName{"scaled_upper_triang_masked_softmax_forward", "Transformer Engine",
+              "scaled_upper_triang_masked_softmax_fwd"},
     OtherName{"silu_and_mul_out", "FlagGems", "silu_and_mul"},
     OtherName{"silu_backward", "PyTorch", "silu_bwd"},
     OtherName{"softmax", "FlagGems", "scaled_softmax_fwd"},
@@ -63,16 +93,21 @@ constexpr std::array table = {
     OtherName{"swiglu_forward", "Liger-Kernel", "silu_and_mul"},
     OtherName{"threshold_backward", "PyTorch", "relu_bwd"},
 };
+static_assert(std::ranges::is_sorted(table, {}, &OtherName::name));
 
 // What libraries put before and behind the names of their functions.
 constexpr std::array<std::string_view, 10> prefixes = {"apex_", "aten::", "flag_gems_", "liger_",  "nvte_",
                                                        "te_",   "tex_",   "torch_",     "triton_", "vllm_"};
 constexpr std::array<std::string_view, 6> suffixes = {"_cuda", "_function", "_impl", "_kernel", "_op", "_triton"};
 
+const OtherName *find(std::string_view name) {
+    const auto *const row = std::ranges::lower_bound(table, name, {}, &OtherName::name);
+    return row != table.end() && row->name == name ? row : nullptr;
+}
+
 std::string_view ops_in_table(std::string_view name) {
-    const auto *const row =
-        std::find_if(table.begin(), table.end(), [&](const OtherName &one) { return one.name == name; });
-    return row == table.end() ? std::string_view() : row->ops;
+    const OtherName *const row = find(name);
+    return row == nullptr ? std::string_view() : row->ops;
 }
 
 // "liger_rms_norm" for "LigerRMSNorm".
@@ -109,6 +144,11 @@ bool take_affix(std::string_view &name) {
 
 std::span<const OtherName> other_names() {
     return table;
+}
+
+std::string_view standard_name(std::string_view name) {
+    const OtherName *const row = find(name);
+    return row != nullptr && row->library == "Transformer Engine" ? row->ops : name;
 }
 
 std::string_view ops_called(std::string_view name) {

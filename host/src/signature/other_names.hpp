@@ -1,5 +1,4 @@
-// What other libraries call what standard ops compute. For messages, and for docs/migrating.md, whose table is tested
-// to be this one.
+// What other libraries call what standard ops compute. docs/ops.md has the table, too; a test compares them.
 #pragma once
 
 #include <span>
@@ -15,6 +14,10 @@ struct OtherName {
 };
 
 std::span<const OtherName> other_names();
+
+// "gelu_bwd" for "dgelu": what opdock calls the op that Transformer Engine calls so. Every other name as it is.
+// Followed by a NUL where `name` is.
+std::string_view standard_name(std::string_view name);
 
 // The ops for a name, separated by blanks; "" when it is in no row. Also for one that a library writes in another way:
 // "LigerRMSNorm", "liger_rms_norm" and "rms_norm_kernel" are "rms_norm", and "te_rmsnorm_fwd" is opdock's own.

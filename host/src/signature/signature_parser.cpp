@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "signature/dtype.hpp"
-#include "signature/standard_ops.hpp"
+#include "signature/other_names.hpp"
 #include "text/error.hpp"
 
 namespace opdock::core {

@@ -8,8 +8,4 @@ namespace opdock::core {
 // The text of an op's signature; "" for a name that is not standard, at least not to this host.
 std::string_view standard_signature(std::string_view name);
 
-// "gelu_bwd" for "dgelu": what opdock calls the op that Transformer Engine calls so. Every other name as it is.
-// Followed by a NUL where `name` is.
-std::string_view standard_name(std::string_view name);
-
 } // namespace opdock::core

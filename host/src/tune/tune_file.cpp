@@ -9,7 +9,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "files/bounded_file.hpp"
-#include "signature/standard_ops.hpp"
+#include "signature/other_names.hpp"
 #include "text/bounded_yaml.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"

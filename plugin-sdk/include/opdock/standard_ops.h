@@ -1,15 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The standard ops: names, signatures and what they compute. One header per family:
- *
- *   ops/normalization.h  rmsnorm, layernorm and their fusions
- *   ops/activation.h     gelu, qgelu, relu, srelu, silu
- *   ops/gated.h          geglu ... swiglu, silu_and_mul, gelu_and_mul
- *   ops/softmax.h        scaled_*_softmax_*
- *   ops/rope.h           fused_rope_*
- *   ops/linear.h         matmul, linear_*
- *   ops/loss.h           cross entropy
- *   ops/elementwise.h    add, mul, dropout, quantize, dequantize
- *   ops/optimizer.h      multi_tensor_*
+/* The standard ops: names, signatures and what they compute. There is one header for each family.
  *
  * OPDOCK_OP_RMSNORM_FWD is the full signature of rmsnorm_fwd as a string literal; in C++, opdock::ops::rmsnorm_fwd
  * holds name and signature. Declaring an op with the standard text is what makes implementations of several plugins
@@ -21,15 +11,15 @@
 #define OPDOCK_STANDARD_OPS_H
 
 /* IWYU pragma: begin_exports */
-#include "opdock/ops/activation.h"
-#include "opdock/ops/elementwise.h"
-#include "opdock/ops/gated.h"
-#include "opdock/ops/linear.h"
-#include "opdock/ops/loss.h"
-#include "opdock/ops/normalization.h"
-#include "opdock/ops/optimizer.h"
-#include "opdock/ops/rope.h"
-#include "opdock/ops/softmax.h"
+#include "opdock/ops/activation.h"    /* gelu, qgelu, relu, srelu, silu */
+#include "opdock/ops/elementwise.h"   /* add, mul, dropout, quantize, dequantize */
+#include "opdock/ops/gated.h"         /* geglu ... swiglu, silu_and_mul, gelu_and_mul */
+#include "opdock/ops/linear.h"        /* matmul, linear_* */
+#include "opdock/ops/loss.h"          /* cross entropy */
+#include "opdock/ops/normalization.h" /* rmsnorm, layernorm and their fusions */
+#include "opdock/ops/optimizer.h"     /* multi_tensor_* */
+#include "opdock/ops/rope.h"          /* fused_rope_* */
+#include "opdock/ops/softmax.h"       /* scaled_*_softmax_* */
 /* IWYU pragma: end_exports */
 
 /* X(name, NAME) for each standard op. */
