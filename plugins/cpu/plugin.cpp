@@ -39,6 +39,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_multi_tensor(plugin);
     cpu::add_optimizer(plugin);
     cpu::add_quantize(plugin);
+    cpu::add_quantize_per_token(plugin);
     cpu::add_rmsnorm(plugin);
     cpu::add_rmsnorm_bwd(plugin);
     cpu::add_rope(plugin);

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-SAFETENSORS_NAMES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "f64": "F64", "i64": "I64", "i32": "I32", "u8": "U8"}
+SAFETENSORS_NAMES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "f64": "F64", "i64": "I64", "i32": "I32", "u8": "U8", "i8": "I8"}
 SAFETENSORS_NAMES |= {"e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
 NUMPY_TYPES = {"f32": np.float32, "f16": np.float16, "f64": np.float64}
-NUMPY_TYPES |= {"i64": np.int64, "i32": np.int32, "u8": np.uint8}
+NUMPY_TYPES |= {"i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8}
 
-INTEGERS = ("i64", "i32", "u8")
+INTEGERS = ("i64", "i32", "i8", "u8")
 
 
 class Tensor(NamedTuple):

@@ -24,7 +24,7 @@ from ops.sums import Sum
 from tensors import Tensor, rounded, write_safetensors
 
 EXACT = 1e-12
-TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2, "e4m3": EXACT, "e5m2": EXACT, "u8": EXACT, "i32": EXACT}
+TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2, "e4m3": EXACT, "e5m2": EXACT, "i8": EXACT, "u8": EXACT, "i32": EXACT}
 LONG_SUM, LONG_SUM_TOLERANCE = 2**16, 1e-4
 LAYOUTS = ("contiguous", "padded", "transposed", "spread", "backwards", "repeated")
 
@@ -88,7 +88,7 @@ class CaseWriter:
             if layouts.get(name) == "repeated" and given is not None:
                 inputs[name] = [repeated(t) for t in given] if isinstance(given, list) else repeated(given)
         flat = [(name, tensor) for name, given in inputs.items() for tensor in in_list(given)]
-        outputs, changed = self.written(inputs, attributes, dtypes, variation, expect.status)
+        outputs, changed = self.written(inputs, attributes, dtypes, variation, expect)
         case = {
             "name": f"{','.join(dtypes.values())} {label}",
             "attributes": attributes,
@@ -108,11 +108,11 @@ class CaseWriter:
         strides = strides_of(tensor.stored.shape, variation.layouts.get(name, "contiguous"))
         return {"name": name, "tensor": self.store(name, tensor), "strides": strides}
 
-    def written(self, inputs, attributes, dtypes, variation, status):
+    def written(self, inputs, attributes, dtypes, variation, expect):
         """What the outputs are to be, and what becomes of the inputs that the op writes."""
         values = {name: each(given, lambda tensor: tensor.values) for name, given in inputs.items()}
         # A call that must fail writes nothing; its outputs are as large as those of one that does not.
-        results = FORMULAS[self.name](**values, **attributes) if status == "OK" else self.blank(inputs)
+        results = FORMULAS[self.name](**values, **attributes) if expect.status == "OK" else self.blank(inputs, expect.shapes)
         flat = [(name, tensor) for name, given in inputs.items() for tensor in in_list(given)]
         sums = [n for _, tensor in flat if tensor for n in self.longest_sums(tensor.stored.shape)]
         long_sum = max(sums, default=0) > LONG_SUM
@@ -141,13 +141,13 @@ class CaseWriter:
             absent = name in variation.absent
             outputs.append(None if absent else describe(name, dtype, results[name], place, layout_of(shared or name)))
         changed = []
-        for name, dtype in self.op.changed.items() if status == "OK" else ():
+        for name, dtype in self.op.changed.items() if expect.status == "OK" else ():
             places = [i for i, (input_name, tensor) in enumerate(flat) if input_name == name and tensor]
             for place, result in zip(places, in_list(results.get(name))):
                 changed.append(describe(name, dtype, result, place, layout_of(name)))
         return outputs, changed
 
-    def blank(self, inputs):
+    def blank(self, inputs, shapes):
         like = {
             "loss": "target",
             "lse": "target",
@@ -156,7 +156,8 @@ class CaseWriter:
             "mask": "input",
             "grad_input": "grad",
         }
-        return {name: np.zeros(inputs[like[name]].stored.shape) for name in self.op.outputs}
+        shape_of = lambda name: shapes[name] if name in shapes else inputs[like[name]].stored.shape
+        return {name: np.zeros(shape_of(name)) for name in self.op.outputs}
 
     @staticmethod
     def longest_sums(shape):
@@ -207,7 +208,7 @@ class CaseWriter:
     def write(self, folder):
         for t in ("f32", "f16", "bf16"):
             for u in dict.fromkeys((t, "f32")) if self.op.two_dtypes else (None,):
-                for f in ("e4m3", "e5m2") if self.op.fp8 else (None,):
+                for f in self.op.F or (None,):
                     self.add_all({name: dtype for name, dtype in (("T", t), ("U", u), ("F", f)) if dtype})
         (folder / f"{self.name}.json").write_text(json.dumps({"op": self.name, "seed": self.seed, "cases": self.cases}))
         write_safetensors(folder / f"{self.name}.safetensors", self.tensors)

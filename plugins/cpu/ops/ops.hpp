@@ -37,6 +37,7 @@ void add_matmul(Plugin &plugin);
 void add_multi_tensor(Plugin &plugin);
 void add_optimizer(Plugin &plugin);
 void add_quantize(Plugin &plugin);
+void add_quantize_per_token(Plugin &plugin);
 void add_rmsnorm(Plugin &plugin);
 void add_rmsnorm_bwd(Plugin &plugin);
 void add_rope(Plugin &plugin);

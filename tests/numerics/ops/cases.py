@@ -23,7 +23,7 @@ class Op(NamedTuple):
     in_place: dict = {}  # output -> the input it may share memory with
     changed: dict = {}  # inputs that the op writes -> dtype; the formula returns what they become
     two_dtypes: bool = False  # has U beside T
-    fp8: bool = False  # has F; an attribute `dtype` names a variable
+    F: tuple = ()  # dtypes of the variable F; an attribute `dtype` names a variable
     special: list = []  # of Special
 
 
@@ -36,6 +36,7 @@ class Special(NamedTuple):
     message: str = ""  # a word its error must have
     attributes: dict = {}
     refused: bool = False  # it fails whatever the data are, and is not prepared either
+    shapes: dict = {}  # of outputs of one that fails, where they are not those of the input that they are like
 
 
 class Source:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tensors import Tensor, fp8_codes, fp8_values
+from tensors import FP8, Tensor, fp8_codes, fp8_values
 
 from .cases import LONG, Op, ROWS, Special, draw_inputs
 from .sums import total
@@ -65,6 +65,16 @@ def dequantize(input, scale_inv, *, dtype):
     return {"output": input * scale_inv}
 
 
+def quantize_per_token(input, *, dtype):
+    largest = 127 if dtype == "i8" else FP8[dtype].largest
+    scale = (np.abs(input).max(-1, initial=0) / largest).astype(np.float32).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        quotient = np.where(scale[..., None] == 0, 0, input / np.where(scale == 0, 1, scale)[..., None])
+    quotient = quotient.astype(np.float32).astype(np.float64)
+    rounded = np.clip(np.rint(np.nan_to_num(quotient)), -127, 127) if dtype == "i8" else fp8_values(fp8_codes(quotient, dtype), dtype)
+    return {"output": rounded, "scale": scale}
+
+
 # --- what they are tried on ---
 
 
@@ -105,6 +115,16 @@ def infinite(draw):
     inputs = not_numbers(draw)
     values = inputs["input"].values
     return {**inputs, "input": draw.rounded("T", np.where(np.isnan(values), 1, values))}
+
+
+def not_a_number(draw):
+    values = draw("T", 3, 17).values.copy()
+    values[1, 4] = np.nan
+    return {"input": draw.rounded("T", values)}
+
+
+def rows_of_zeros(draw):
+    return {"input": draw.rounded("T", np.diag([0.0, 3, 0, -1e-3]))}
 
 
 def draw_dequantize(draw, shape, attributes):
@@ -149,7 +169,7 @@ OPS = {
         [{"dtype": "F"}],
         optional=("amax",),
         changed={"amax": "f32"},
-        fp8=True,
+        F=("e4m3", "e5m2"),
         special=[
             Special("not numbers", not_numbers, attributes={"dtype": "F"}),
             Special("infinite", infinite, attributes={"dtype": "F"}),
@@ -160,7 +180,18 @@ OPS = {
         {"output": "T"},
         ROWS,
         [{"dtype": "T"}],
-        fp8=True,
+        F=("e4m3", "e5m2"),
         special=[Special("every code", all_codes, attributes={"dtype": "T"})],
+    ),
+    "quantize_per_token": Op(
+        draw_inputs("input"),
+        {"output": "F", "scale": "f32"},
+        ROWS + LONG,
+        [{"dtype": "F"}],
+        F=("i8", "e4m3", "e5m2"),
+        special=[
+            Special("rows of zeros", rows_of_zeros, attributes={"dtype": "F"}),
+            Special("not a number", not_a_number, attributes={"dtype": "F"}),
+        ],
     ),
 }

@@ -51,6 +51,13 @@
 #define OPDOCK_OP_DEQUANTIZE                                                                                           \
     "dequantize(input: F[...], scale_inv: f32[1], *, dtype: T) -> (output: T[...]) where F in e4m3|e5m2"
 
+/* scale = max |input| / L of each row, rounded to f32, where L is the dtype's largest value (127 for i8); output =
+ * input / scale, rounded to f32 first and then to the nearest from -L to L, ties to even. A row whose scale is 0
+ * becomes zeros. A row with NaN or an infinity has that scale, and what is then no number becomes NaN, or 0 in i8. */
+#define OPDOCK_OP_QUANTIZE_PER_TOKEN                                                                                   \
+    "quantize_per_token(input: T[..., n], *, dtype: F) -> (output: F[..., n], scale: f32[...]) where F in "            \
+    "i8|e4m3|e5m2"
+
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_ELEMENTWISE_OPS(X)                                                                                      \
     X(add, ADD)                                                                                                        \
@@ -58,7 +65,8 @@
     X(dropout_fwd, DROPOUT_FWD)                                                                                        \
     X(dropout_bwd, DROPOUT_BWD)                                                                                        \
     X(quantize, QUANTIZE)                                                                                              \
-    X(dequantize, DEQUANTIZE)
+    X(dequantize, DEQUANTIZE)                                                                                          \
+    X(quantize_per_token, QUANTIZE_PER_TOKEN)
 
 #ifdef __cplusplus
 namespace opdock::ops {
