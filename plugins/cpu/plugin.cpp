@@ -33,8 +33,11 @@ void register_all(opdock::Registry &registry) {
     cpu::add_elementwise(plugin);
     cpu::add_gated(plugin);
     cpu::add_gated_tensors(plugin);
+    cpu::add_group_norm(plugin);
+    cpu::add_l2norm(plugin);
     cpu::add_layernorm(plugin);
     cpu::add_linear(plugin);
+    cpu::add_log_softmax(plugin);
     cpu::add_matmul(plugin);
     cpu::add_multi_tensor(plugin);
     cpu::add_optimizer(plugin);

@@ -257,6 +257,12 @@ std::optional<HostTensor> Reference::forward(const Forward &forward, const Case 
     std::erase_if(of_forward.attributes, [&](const AttributeArgument &attribute) {
         return !op_call::find_named(signature.attributes, attribute.name);
     });
+    for (const op_call::AttributeParameter &attribute : signature.attributes) { // a dim that an attribute told
+        const auto dim = one.shapes.front().names.find(attribute.name);
+        if (attribute.is_required() && dim != one.shapes.front().names.end()) {
+            of_forward.attributes.push_back({attribute.name, dim->second});
+        }
+    }
     std::vector<Tensors> inputs(signature.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Parameter &input = signature.inputs[i];

@@ -207,6 +207,147 @@ Status layernorm_bwd(const Call &call) {
     });
 }
 
+Status l2norm_fwd(const Call &call) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto input = call.input<const T>(0);
+        const auto output = call.output<T>(0);
+        const auto rnorm = call.output<float>(1);
+        Doubles x;
+        for (std::int64_t r = 0; r < input.rows(); ++r) {
+            widen(input.row(r), x);
+            const double squares = std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
+            const double reciprocal = 1 / std::sqrt(squares + call.get_float(0));
+            for (double &element : x)
+                element *= reciprocal;
+            narrow(x, output.row(r));
+            if (rnorm)
+                rnorm[r] = rounded<float>(reciprocal);
+        }
+        return Status();
+    });
+}
+
+Status l2norm_bwd(const Call &call) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto grad = call.input<const T>(0);
+        const auto input = call.input<const T>(1);
+        const auto rnorm = call.input<const float>(2);
+        const auto grad_input = call.output<T>(0);
+        Doubles g, x;
+        for (std::int64_t r = 0; r < input.rows(); ++r) {
+            widen(grad.row(r), g);
+            widen(input.row(r), x);
+            const double reciprocal = wide(rnorm[r]);
+            for (double &element : x)
+                element *= reciprocal;
+            const double along_x = std::inner_product(g.begin(), g.end(), x.begin(), 0.0);
+            for (std::size_t i = 0; i < g.size(); ++i)
+                g[i] = reciprocal * (g[i] - x[i] * along_x);
+            narrow(g, grad_input.row(r));
+        }
+        return Status();
+    });
+}
+
+// The elements of a channel, by their positions in the whole tensor.
+struct Channels {
+    std::int64_t batch, channels, groups, n;
+
+    // `groups` may not divide the channels.
+    static Channels of(const DLTensor &input, std::int64_t groups) {
+        std::int64_t n = 1;
+        for (int d = 2; d < input.ndim; ++d)
+            n *= input.shape[d];
+        return {input.shape[0], input.shape[1], groups, n};
+    }
+    Status check() const {
+        return channels % groups == 0
+                   ? Status()
+                   : opdock::invalid_argument("groups: " + std::to_string(groups) + " do not divide " +
+                                              std::to_string(channels) + " channels");
+    }
+    std::int64_t size_of_group() const { return channels / groups * n; }
+    // Of element i of group number `group` of all of the batch.
+    std::int64_t channel(std::int64_t group, std::int64_t i) const {
+        return (group % groups * size_of_group() + i) / n;
+    }
+};
+
+Status supports_group_norm_fwd(const Problem &problem) {
+    return Channels::of(*problem.input(0), problem.get_int(0)).check();
+}
+
+Status supports_group_norm_bwd(const Problem &problem) {
+    return Channels::of(*problem.input(1), problem.input(2)->shape[1]).check();
+}
+
+Status group_norm_fwd(const Call &call) {
+    const Channels shape = Channels::of(*call.input(0), call.get_int(0));
+    return for_dtypes(call.input(0), call.input(1), [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        const auto input = call.input<const T>(0);
+        const auto weight = call.input<const U>(1), bias = call.input<const U>(2);
+        const auto output = call.output<T>(0);
+        const auto mu = call.output<float>(1), rsigma = call.output<float>(2);
+        const std::int64_t size = shape.size_of_group();
+        Doubles x(static_cast<std::size_t>(size));
+        for (std::int64_t group = 0; group < shape.batch * shape.groups; ++group) {
+            std::int64_t i = group * size;
+            for (double &element : x)
+                element = wide(input[i++]);
+            const double center = mean(x);
+            for (double &element : x)
+                element -= center;
+            const double reciprocal = reciprocal_deviation(x, call.get_float(1));
+            for (i = 0; i < size; ++i) {
+                const std::int64_t channel = shape.channel(group, i);
+                output[group * size + i] = rounded<T>(
+                    x[static_cast<std::size_t>(i)] * reciprocal * wide(weight[channel]) + wide(bias[channel]));
+            }
+            if (mu)
+                mu[group] = rounded<float>(center);
+            if (rsigma)
+                rsigma[group] = rounded<float>(reciprocal);
+        }
+    });
+}
+
+Status group_norm_bwd(const Call &call) {
+    const Channels shape = Channels::of(*call.input(1), call.input(2)->shape[1]);
+    return for_dtypes(call.input(1), call.input(4), [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        const auto grad = call.input<const T>(0), input = call.input<const T>(1);
+        const auto mu = call.input<const float>(2), rsigma = call.input<const float>(3);
+        const auto weight = call.input<const U>(4);
+        const auto grad_input = call.output<T>(0);
+        const std::int64_t size = shape.size_of_group();
+        Doubles x(static_cast<std::size_t>(size)), d(x.size());
+        Doubles weight_sum(static_cast<std::size_t>(shape.channels)), bias_sum(weight_sum.size());
+        for (std::int64_t group = 0; group < shape.batch * shape.groups; ++group) {
+            const double reciprocal = wide(rsigma[group]);
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                const std::int64_t at = group * size + static_cast<std::int64_t>(i);
+                const std::int64_t channel = shape.channel(group, static_cast<std::int64_t>(i));
+                const double g = wide(grad[at]);
+                x[i] = (wide(input[at]) - wide(mu[group])) * reciprocal;
+                d[i] = g * wide(weight[channel]);
+                weight_sum[static_cast<std::size_t>(channel)] += g * x[i];
+                bias_sum[static_cast<std::size_t>(channel)] += g;
+            }
+            const double along_ones = mean(d), along_x = mean_product(d, x);
+            for (std::size_t i = 0; i < x.size(); ++i)
+                grad_input[group * size + static_cast<std::int64_t>(i)] =
+                    rounded<T>(reciprocal * (d[i] - along_ones - x[i] * along_x));
+        }
+        Backward<T, U>::store(call.output<U>(1), weight_sum);
+        Backward<T, U>::store(call.output<U>(2), bias_sum);
+    });
+}
+
 } // namespace
 
 void add_normalization(Plugin &plugin) {
@@ -217,6 +358,12 @@ void add_normalization(Plugin &plugin) {
     plugin.add(ops::rmsnorm_bwd, weighted, opdock::kernel<&rmsnorm_bwd>);
     plugin.add(ops::rmsnorm_bwd_add, weighted, opdock::kernel<&rmsnorm_bwd_add>);
     plugin.add(ops::layernorm_bwd, weighted, opdock::kernel<&layernorm_bwd>);
+    plugin.add(ops::l2norm_fwd, any_float, opdock::kernel<&l2norm_fwd>);
+    plugin.add(ops::l2norm_bwd, any_float, opdock::kernel<&l2norm_bwd>);
+    plugin.add(ops::group_norm_fwd, weighted, opdock::kernel<&group_norm_fwd>,
+               opdock::supports<&supports_group_norm_fwd>);
+    plugin.add(ops::group_norm_bwd, weighted, opdock::kernel<&group_norm_bwd>,
+               opdock::supports<&supports_group_norm_bwd>);
 }
 
 } // namespace reference

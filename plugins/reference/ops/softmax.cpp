@@ -62,6 +62,48 @@ Status softmax_gradient(const Call &call) {
     });
 }
 
+Status log_softmax_fwd(const Call &call) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto input = call.input<const T>(0);
+        const auto output = call.output<T>(0);
+        std::vector<double> z;
+        for (std::int64_t r = 0; r < input.rows(); ++r) {
+            widen(input.row(r), z);
+            double largest = -std::numeric_limits<double>::infinity();
+            for (const double element : z)
+                largest = std::max(largest, element);
+            double sum = 0;
+            for (const double element : z)
+                sum += std::exp(element - largest);
+            for (double &element : z)
+                element = element - largest - std::log(sum);
+            narrow(z, output.row(r));
+        }
+        return Status();
+    });
+}
+
+Status log_softmax_bwd(const Call &call) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto grad = call.input<const T>(0);
+        const auto output = call.input<const T>(1);
+        const auto grad_input = call.output<T>(0);
+        for (std::int64_t r = 0; r < grad.rows(); ++r) {
+            const auto g = grad.row(r);
+            const auto y = output.row(r);
+            const auto to = grad_input.row(r);
+            double sum = 0;
+            for (std::int64_t i = 0; i < g.size(); ++i)
+                sum += wide(g[i]);
+            for (std::int64_t i = 0; i < g.size(); ++i)
+                to[i] = rounded<T>(wide(g[i]) - std::exp(wide(y[i])) * sum);
+        }
+        return Status();
+    });
+}
+
 Status scaled_softmax_fwd(const Call &call) {
     return softmax(call, [](std::int64_t, std::int64_t) { return false; });
 }
@@ -95,6 +137,8 @@ void add_softmax(Plugin &plugin) {
     plugin.add(ops::scaled_aligned_causal_masked_softmax_fwd, any_float,
                opdock::kernel<&scaled_aligned_causal_masked_softmax_fwd>);
     plugin.add(ops::scaled_aligned_causal_masked_softmax_bwd, any_float, opdock::kernel<&softmax_gradient>);
+    plugin.add(ops::log_softmax_fwd, any_float, opdock::kernel<&log_softmax_fwd>);
+    plugin.add(ops::log_softmax_bwd, any_float, opdock::kernel<&log_softmax_bwd>);
 }
 
 } // namespace reference

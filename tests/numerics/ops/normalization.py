@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .cases import LONG, MANY, Op, ROWS
+from .cases import LONG, MANY, Op, ROWS, Special, draw_inputs
 from .sums import mean, Sum, total, total_over_rows
 
 
@@ -66,6 +66,53 @@ def layernorm_bwd(grad, input, mu, rsigma, weight, *, zero_centered_gamma=False)
     }
 
 
+def l2norm_fwd(input, *, eps=1e-6):
+    rnorm = 1 / np.sqrt((input**2).sum(-1) + eps)
+    return {"output": input * rnorm[..., None], "rnorm": rnorm}
+
+
+def l2norm_bwd(grad, input, rnorm):
+    rnorm = rnorm[..., None]
+    x = input * rnorm
+    return {"grad_input": total(rnorm * grad, -rnorm * x * (grad * x).sum(-1, keepdims=True))}
+
+
+def in_groups(x, groups):
+    """Elements of a group in the last of three dimensions."""
+    return x.reshape(x.shape[0], groups, int(np.prod(x.shape[1:])) // groups)
+
+
+def by_channel(x, like):
+    """One value for each channel, or for each channel of the batch, beside all elements of it."""
+    return np.broadcast_to(x.reshape(*x.shape, *[1] * (like.ndim - 2)), like.shape)
+
+
+def group_norm_fwd(input, weight, bias, *, groups, eps=1e-5):
+    grouped = in_groups(input, groups)
+    mu = mean(grouped)
+    rsigma = 1 / np.sqrt(mean((grouped - mu) ** 2) + eps)
+    normalized = ((grouped - mu) * rsigma).reshape(input.shape)
+    return {
+        "output": total(normalized * by_channel(weight, input), by_channel(bias, input)),
+        "mu": Sum(mu[..., 0], float(np.linalg.norm(np.ravel(input))) / max(grouped.shape[-1], 1)),
+        "rsigma": rsigma[..., 0],
+    }
+
+
+def group_norm_bwd(grad, input, mu, rsigma, weight):
+    groups = mu.shape[1]
+    rsigma = rsigma[..., None]
+    x = (in_groups(input, groups) - mu[..., None]) * rsigma
+    d = in_groups(grad * by_channel(weight, grad), groups)
+    grad_input = total(rsigma * d, -rsigma * mean(d), -rsigma * x * mean(d * x))
+    over_channels = lambda terms: total_over_rows(np.moveaxis(terms, 1, -1))
+    return {
+        "grad_input": Sum(grad_input.value.reshape(input.shape), grad_input.scale),
+        "grad_weight": over_channels(grad * x.reshape(input.shape)),
+        "grad_bias": over_channels(grad),
+    }
+
+
 # --- what they are tried on ---
 
 
@@ -119,6 +166,43 @@ def draw_layernorm_bwd(draw, shape, attributes):
     }
 
 
+def draw_l2norm_bwd(draw, shape, attributes):
+    input = draw("T", *shape)
+    return {"grad": draw("T", *shape), "input": input, "rnorm": draw.rounded("f32", l2norm_fwd(input.values)["rnorm"])}
+
+
+# b, c, what follows. Each number of channels has the groups that GROUPS names.
+CHANNELS = [(2, 6, 17), (3, 6), (1, 6, 5, 7), (2, 12, 1, 3), (0, 6, 4), (2, 6, 0), (2, 6, 4099)]
+GROUPS = [{"groups": 3}, {"groups": 1, "eps": 0.1}, {"groups": 6}, {"groups": 2}]
+
+
+def draw_group_norm(draw, shape, attributes):
+    c = shape[1]
+    return {"input": draw("T", *shape, around=center(shape)), "weight": draw("U", c), "bias": draw("U", c)}
+
+
+def draw_group_norm_bwd(draw, shape, attributes):
+    forward = draw_group_norm(draw, shape, attributes)
+    saved = group_norm_fwd(*(tensor.values for tensor in forward.values()), groups=3)
+    return {
+        "grad": draw("T", *shape),
+        "input": forward["input"],
+        "mu": draw.rounded("f32", saved["mu"]),
+        "rsigma": draw.rounded("f32", saved["rsigma"]),
+        "weight": forward["weight"],
+    }
+
+
+def uneven_groups(draw_inputs, attributes, **shapes):
+    def draw_uneven(draw):
+        inputs = draw_inputs(draw, (2, 6, 5), attributes)
+        of_7_channels = {name: draw("T", 2, 7, 5) for name in ("grad", "input") if name in inputs}
+        return {**inputs, **of_7_channels, **{n: draw("U", 7) for n in ("weight", "bias") if n in inputs}}
+
+    message = "do not divide 7 channels"
+    return Special("uneven groups", draw_uneven, "INVALID_ARGUMENT", message, attributes, refused=True, shapes=shapes)
+
+
 OPS = {
     "rmsnorm_fwd": Op(
         draw_rmsnorm,
@@ -168,5 +252,30 @@ OPS = {
         NORM_BWD_ATTRIBUTES,
         optional=("grad_weight", "grad_bias"),
         two_dtypes=True,
+    ),
+    "l2norm_fwd": Op(
+        draw_inputs("input"),
+        {"output": "T", "rnorm": "f32"},
+        ROWS + LONG,
+        [{}, {"eps": 0.5}],
+        optional=("rnorm",),
+    ),
+    "l2norm_bwd": Op(draw_l2norm_bwd, {"grad_input": "T"}, ROWS + LONG),
+    "group_norm_fwd": Op(
+        draw_group_norm,
+        {"output": "T", "mu": "f32", "rsigma": "f32"},
+        CHANNELS,
+        GROUPS,
+        optional=("mu", "rsigma"),
+        two_dtypes=True,
+        special=[uneven_groups(draw_group_norm, {"groups": 3}, output=(2, 7, 5), mu=(2, 3), rsigma=(2, 3))],
+    ),
+    "group_norm_bwd": Op(
+        draw_group_norm_bwd,
+        {"grad_input": "T", "grad_weight": "U", "grad_bias": "U"},
+        CHANNELS,
+        optional=("grad_weight", "grad_bias"),
+        two_dtypes=True,
+        special=[uneven_groups(draw_group_norm_bwd, {}, grad_input=(2, 7, 5), grad_weight=(7,), grad_bias=(7,))],
     ),
 }

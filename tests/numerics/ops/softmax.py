@@ -38,6 +38,17 @@ scaled_upper_triang_masked_softmax_bwd = scaled_softmax_bwd
 scaled_aligned_causal_masked_softmax_bwd = scaled_softmax_bwd
 
 
+def log_softmax_fwd(input):
+    largest = input.max(-1, keepdims=True, initial=-np.inf)
+    with np.errstate(divide="ignore"):  # nothing: the log of 0
+        log_sum = np.log(np.exp(input - largest).sum(-1, keepdims=True))
+    return {"output": total(input, np.broadcast_to(-largest - log_sum, input.shape))}
+
+
+def log_softmax_bwd(grad, output):
+    return {"grad_input": total(grad, -np.exp(output) * grad.sum(-1, keepdims=True))}
+
+
 # --- what they are tried on ---
 
 
@@ -89,6 +100,17 @@ def draw_causal_softmax_bwd(draw, shape, attributes):
     return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
 
 
+def draw_log_softmax_bwd(draw, shape, attributes):
+    output = log_softmax_fwd(draw("T", *shape).values)["output"].value
+    return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
+
+
+def impossible_keys(draw):
+    """Elements of minus infinity, as a mask leaves them."""
+    values = draw("T", 5, 9).values
+    return {"input": draw.rounded("T", np.where(np.arange(9) % 3 == 2, -np.inf, values))}
+
+
 def square(draw_of):
     return lambda draw, shape, attributes: draw_of(draw, (*shape, shape[-1]), attributes)
 
@@ -116,4 +138,8 @@ OPS = {
     "scaled_upper_triang_masked_softmax_bwd": backward(square(draw_causal_softmax_bwd), TRIANGLE_SHAPES),
     "scaled_aligned_causal_masked_softmax_fwd": forward(draw_inputs("input"), CAUSAL_SHAPES),
     "scaled_aligned_causal_masked_softmax_bwd": backward(draw_causal_softmax_bwd, CAUSAL_SHAPES),
+    "log_softmax_fwd": Op(
+        draw_inputs("input"), {"output": "T"}, ROWS + LONG, special=[Special("minus infinity", impossible_keys)]
+    ),
+    "log_softmax_bwd": Op(draw_log_softmax_bwd, {"grad_input": "T"}, ROWS + LONG),
 }

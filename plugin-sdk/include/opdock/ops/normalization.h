@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normalization over the last dimension, of size n.
+/* Normalization over the last dimension, of size n, or over groups of channels.
  *
  * g is the weight, or 1 + weight with zero_centered_gamma. Statistics accumulate in f32 or better. rsigma and mu are
  * one number per row, for the backward pass; null outputs are not wanted. The mean over a row of no elements is 0, so
@@ -47,6 +47,26 @@
     "layernorm_bwd(grad: T[..., n], input: T[..., n], mu: f32[...], rsigma: f32[...], weight: U[n], "                  \
     "*, zero_centered_gamma: bool = false) -> (grad_input: T[..., n], grad_weight: U[n]?, grad_bias: U[n]?)"
 
+/* rnorm = 1 / sqrt(sum(input^2) + eps); output = input * rnorm. */
+#define OPDOCK_OP_L2NORM_FWD                                                                                           \
+    "l2norm_fwd(input: T[..., n], *, eps: float = 1e-6) -> (output: T[..., n], rnorm: f32[...]?)"
+
+/* With x = input * rnorm: grad_input = rnorm * (grad - x * sum(grad * x)). */
+#define OPDOCK_OP_L2NORM_BWD "l2norm_bwd(grad: T[..., n], input: T[..., n], rnorm: f32[...]) -> (grad_input: T[..., n])"
+
+/* layernorm_fwd of each group: c / groups channels, which follow each other, with all that `...` stands for. Weight and
+ * bias are those of the channel. c is a multiple of groups; anything else is an invalid argument. */
+#define OPDOCK_OP_GROUP_NORM_FWD                                                                                       \
+    "group_norm_fwd(input: T[b, c, ...], weight: U[c], bias: U[c], *, groups: int, eps: float = 1e-5) "                \
+    "-> (output: T[b, c, ...], mu: f32[b, groups]?, rsigma: f32[b, groups]?) where groups >= 1"
+
+/* With x, d and the means of layernorm_bwd over each group: grad_input = rsigma * (d - mean(d) - x * mean(d * x));
+ * grad_weight and grad_bias = sum of grad * x and of grad over all but the channels. */
+#define OPDOCK_OP_GROUP_NORM_BWD                                                                                       \
+    "group_norm_bwd(grad: T[b, c, ...], input: T[b, c, ...], mu: f32[b, groups], rsigma: f32[b, groups], weight: "     \
+    "U[c]) "                                                                                                           \
+    "-> (grad_input: T[b, c, ...], grad_weight: U[c]?, grad_bias: U[c]?) where groups >= 1"
+
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_NORMALIZATION_OPS(X)                                                                                    \
     X(rmsnorm_fwd, RMSNORM_FWD)                                                                                        \
@@ -54,7 +74,11 @@
     X(rmsnorm_bwd_add, RMSNORM_BWD_ADD)                                                                                \
     X(fused_add_rmsnorm_fwd, FUSED_ADD_RMSNORM_FWD)                                                                    \
     X(layernorm_fwd, LAYERNORM_FWD)                                                                                    \
-    X(layernorm_bwd, LAYERNORM_BWD)
+    X(layernorm_bwd, LAYERNORM_BWD)                                                                                    \
+    X(l2norm_fwd, L2NORM_FWD)                                                                                          \
+    X(l2norm_bwd, L2NORM_BWD)                                                                                          \
+    X(group_norm_fwd, GROUP_NORM_FWD)                                                                                  \
+    X(group_norm_bwd, GROUP_NORM_BWD)
 
 #ifdef __cplusplus
 namespace opdock::ops {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax over the last dimension, scaled and masked. A row with every key hidden gives zeros.
+/* Softmax over the last dimension, scaled and masked, and its logarithm. A row with every key hidden gives zeros.
  *
  * The backward ops take the forward's output.
  *
@@ -51,6 +51,13 @@
     "scaled_aligned_causal_masked_softmax_bwd(grad: T[b, h, q, k], output: T[b, h, q, k], "                            \
     "*, scale: float = 1.0) -> (grad_input: T[b, h, q, k])"
 
+/* output = input - log(sum(exp(input))), the sum over the last dimension. A row of nothing but minus infinity is NaN.
+ */
+#define OPDOCK_OP_LOG_SOFTMAX_FWD "log_softmax_fwd(input: T[..., k]) -> (output: T[..., k])"
+
+/* grad_input = grad - exp(output) * sum(grad), the sum over the last dimension. */
+#define OPDOCK_OP_LOG_SOFTMAX_BWD "log_softmax_bwd(grad: T[..., k], output: T[..., k]) -> (grad_input: T[..., k])"
+
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_SOFTMAX_OPS(X)                                                                                          \
     X(scaled_softmax_fwd, SCALED_SOFTMAX_FWD)                                                                          \
@@ -60,7 +67,9 @@
     X(scaled_upper_triang_masked_softmax_fwd, SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FWD)                                  \
     X(scaled_upper_triang_masked_softmax_bwd, SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BWD)                                  \
     X(scaled_aligned_causal_masked_softmax_fwd, SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FWD)                              \
-    X(scaled_aligned_causal_masked_softmax_bwd, SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BWD)
+    X(scaled_aligned_causal_masked_softmax_bwd, SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BWD)                              \
+    X(log_softmax_fwd, LOG_SOFTMAX_FWD)                                                                                \
+    X(log_softmax_bwd, LOG_SOFTMAX_BWD)
 
 #ifdef __cplusplus
 namespace opdock::ops {
