@@ -28,6 +28,7 @@ const std::map<std::string, std::vector<double>> far_floats = {
     {"label_smoothing", {0, 0.5, 1}},
     {"limit", {0, 0.5, 1e11}},
     {"p", {0, 0.5, 1}},
+    {"beta", {0, 0.1, 1}},
     {"beta1", {0, 0.5}},
     {"beta2", {0, 0.5}},
     {"weight_decay", {0, 0.5}},

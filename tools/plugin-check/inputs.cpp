@@ -35,6 +35,7 @@ enum class Meaning {
     never,      // 0: what a set flag would do is nothing
     random_key, // any number from 0
     angle,
+    log_probability,
     index, // of any other input
 };
 
@@ -51,6 +52,9 @@ const std::vector<Rule> rules = {
     {"dropout_bwd", "mask", Meaning::choice},
     {"dropout_fwd", "rng_state", Meaning::random_key},
     {"fused_rope_", "freqs", Meaning::angle},
+    {"kl_div", "target", Meaning::positive}, // a probability, or the logarithm of something
+    {"jsd", "input", Meaning::log_probability},
+    {"jsd", "target", Meaning::log_probability},
     {"quantize", "scale", Meaning::positive},
     {"quantize", "amax", Meaning::positive},
     {"dequantize", "scale_inv", Meaning::positive},
@@ -278,6 +282,8 @@ class Drawing {
             return static_cast<double>(random_.bits() >> 12);
         case Meaning::angle:
             return random_.even(-30, 30);
+        case Meaning::log_probability:
+            return random_.even(-20, 0);
         case Meaning::index:
             break;
         }

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .cases import LONG, Op, Special, draw_inputs
-from .sums import mean, total
+from .sums import Sum, mean, total
 
 
 def log_sum_exp(logits):
@@ -48,6 +48,45 @@ def fused_cross_entropy(logits, target, *, ignore_index=-100, label_smoothing=0.
     return {"loss": forward["loss"], "logits": backward["grad_logits"]}
 
 
+def kl_div(input, target, *, log_target=False):
+    p = np.exp(target) if log_target else target
+    log_p = target if log_target else np.log(np.where(p > 0, p, 1))
+    return {"loss": total_of_row(p * log_p, -np.where(p > 0, p * input, 0))}
+
+
+def total_of_row(*terms):
+    """The sum over a row of a few terms for each element."""
+    return Sum(sum(terms).sum(-1), max(float(np.linalg.norm(np.ravel(term))) for term in terms))
+
+
+def kl_div_bwd(grad_loss, target, *, log_target=False):
+    return {"grad_input": -grad_loss[:, None] * (np.exp(target) if log_target else target)}
+
+
+def mixture(input, target, beta):
+    """q, p and the log of what they are compared to, each as it counts in the loss."""
+    q, p = np.exp(input), np.exp(target)
+    if beta == 0:
+        return 0 * q, p, input
+    if beta == 1:
+        return q, 0 * p, target
+    return (1 - beta) * q, beta * p, np.log(beta * p + (1 - beta) * q)
+
+
+def jsd(input, target, *, beta=0.5):
+    q, p, log_m = mixture(input, target, beta)
+    return {"loss": total_of_row(p * target, -p * log_m, q * input, -q * log_m)}
+
+
+def jsd_bwd(grad_loss, input, target, *, beta=0.5):
+    q, p, log_m = mixture(input, target, beta)
+    grad_loss = grad_loss[:, None]
+    if beta == 0:
+        return {"grad_input": -grad_loss * p}
+    by_beta_1 = grad_loss * q if beta == 1 else 0 * q
+    return {"grad_input": total(grad_loss * q * input, -grad_loss * q * log_m, by_beta_1)}
+
+
 # --- what they are tried on ---
 
 
@@ -90,6 +129,41 @@ def loss_specials(draw_inputs):
     return [impossible_classes(draw_inputs)] + [wrong_class(draw_inputs, wrong) for wrong in (6, -1, 2**40)]
 
 
+def log_probabilities(draw, shape):
+    logits = draw("T", *shape).values
+    return draw.rounded("T", logits - log_sum_exp(logits).value[:, None])
+
+
+def draw_kl_div(draw, shape, attributes):
+    target = log_probabilities(draw, shape)
+    if not attributes.get("log_target"):  # some of them 0
+        target = draw.rounded("T", np.where(draw.rng.random(shape) < 0.2, 0, np.exp(target.values)))
+    return {"input": log_probabilities(draw, shape), "target": target}
+
+
+def draw_kl_div_bwd(draw, shape, attributes):
+    return {"grad_loss": draw("f32", shape[0]), "target": draw_kl_div(draw, shape, attributes)["target"]}
+
+
+def draw_jsd(draw, shape, attributes):
+    return {"input": log_probabilities(draw, shape), "target": log_probabilities(draw, shape)}
+
+
+def draw_jsd_bwd(draw, shape, attributes):
+    return {"grad_loss": draw("f32", shape[0]), **draw_jsd(draw, shape, attributes)}
+
+
+def strange_beta(draw_inputs, **shapes):
+    draw_any = lambda draw: draw_inputs(draw, (2, 5), {})
+    return [
+        Special(f"beta {beta}", draw_any, "INVALID_ARGUMENT", "beta", {"beta": beta}, refused=True, shapes=shapes)
+        for beta in (-0.1, 1.5)
+    ]
+
+
+KL_ATTRIBUTES = [{}, {"log_target": True}]
+JSD_ATTRIBUTES = [{}, {"beta": 0.0}, {"beta": 1.0}, {"beta": 0.1}]
+
 OPS = {
     "cross_entropy_fwd": Op(
         draw_loss,
@@ -113,5 +187,15 @@ OPS = {
         [{}, *({**attributes, "scale": 0.25} for attributes in LOSS_ATTRIBUTES[1:])],
         changed={"logits": "T"},
         special=loss_specials(draw_loss),
+    ),
+    "kl_div": Op(draw_kl_div, {"loss": "f32"}, LOSS_SHAPES + LONG, KL_ATTRIBUTES),
+    "kl_div_bwd": Op(draw_kl_div_bwd, {"grad_input": "T"}, LOSS_SHAPES + LONG, KL_ATTRIBUTES),
+    "jsd": Op(draw_jsd, {"loss": "f32"}, LOSS_SHAPES + LONG, JSD_ATTRIBUTES, special=strange_beta(draw_jsd, loss=(2,))),
+    "jsd_bwd": Op(
+        draw_jsd_bwd,
+        {"grad_input": "T"},
+        LOSS_SHAPES + LONG,
+        JSD_ATTRIBUTES,
+        special=strange_beta(draw_jsd_bwd, grad_input=(2, 5)),
     ),
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross entropy of rows of v logits against a class each, with label smoothing e.
+/* Cross entropy of rows of v logits against a class each, with label smoothing e, and divergences of rows of v
+ * log-probabilities.
  *
  * lse = log(sum(exp(logits))) of a row. Rows whose target is ignore_index have loss 0 and gradient 0. Nothing is
  * averaged over rows.
@@ -28,11 +29,35 @@
     "fused_cross_entropy(mut logits: T[b, v], target: i64[b], "                                                        \
     "*, ignore_index: int = -100, label_smoothing: float = 0.0, scale: float = 1.0) -> (loss: f32[b])"
 
+/* The Kullback-Leibler divergence of each row, of log-probabilities from the target's probabilities, or from its
+ * log-probabilities with log_target: loss = sum(p * (log(p) - input)), where p = target or exp(target). Elements whose
+ * p is 0 add nothing. */
+#define OPDOCK_OP_KL_DIV "kl_div(input: T[b, v], target: T[b, v], *, log_target: bool = false) -> (loss: f32[b])"
+
+/* grad_input = -grad_loss * p. */
+#define OPDOCK_OP_KL_DIV_BWD                                                                                           \
+    "kl_div_bwd(grad_loss: f32[b], target: T[b, v], *, log_target: bool = false) -> (grad_input: T[b, v])"
+
+/* The generalized Jensen-Shannon divergence of each row of log-probabilities. With q = exp(input), p = exp(target) and
+ * m = beta * p + (1 - beta) * q: loss = sum(beta * p * (target - log(m)) + (1 - beta) * q * (input - log(m))). beta 0
+ * means sum(p * (target - input)) and beta 1 sum(q * (input - target)), which that divided by beta * (1 - beta) tends
+ * to. Elements whose m is 0 add nothing. A beta outside [0, 1] is an invalid argument. */
+#define OPDOCK_OP_JSD "jsd(input: T[b, v], target: T[b, v], *, beta: float = 0.5) -> (loss: f32[b])"
+
+/* grad_input = grad_loss * (1 - beta) * q * (input - log(m)), and 0 where m is 0; for beta 0 grad_loss * -p and for
+ * beta 1 grad_loss * q * (input - target + 1). */
+#define OPDOCK_OP_JSD_BWD                                                                                              \
+    "jsd_bwd(grad_loss: f32[b], input: T[b, v], target: T[b, v], *, beta: float = 0.5) -> (grad_input: T[b, v])"
+
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_LOSS_OPS(X)                                                                                             \
     X(cross_entropy_fwd, CROSS_ENTROPY_FWD)                                                                            \
     X(cross_entropy_bwd, CROSS_ENTROPY_BWD)                                                                            \
-    X(fused_cross_entropy, FUSED_CROSS_ENTROPY)
+    X(fused_cross_entropy, FUSED_CROSS_ENTROPY)                                                                        \
+    X(kl_div, KL_DIV)                                                                                                  \
+    X(kl_div_bwd, KL_DIV_BWD)                                                                                          \
+    X(jsd, JSD)                                                                                                        \
+    X(jsd_bwd, JSD_BWD)
 
 #ifdef __cplusplus
 namespace opdock::ops {
