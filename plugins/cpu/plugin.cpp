@@ -32,6 +32,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_divergence(plugin);
     cpu::add_dropout(plugin);
     cpu::add_elementwise(plugin);
+    cpu::add_embedding(plugin);
     cpu::add_gated(plugin);
     cpu::add_gated_tensors(plugin);
     cpu::add_group_norm(plugin);
@@ -42,12 +43,14 @@ void register_all(opdock::Registry &registry) {
     cpu::add_matmul(plugin);
     cpu::add_multi_tensor(plugin);
     cpu::add_optimizer(plugin);
+    cpu::add_permute(plugin);
     cpu::add_quantize(plugin);
     cpu::add_quantize_per_token(plugin);
     cpu::add_rmsnorm(plugin);
     cpu::add_rmsnorm_bwd(plugin);
     cpu::add_rope(plugin);
     cpu::add_softmax(plugin);
+    cpu::add_topk_softmax(plugin);
 }
 
 } // namespace

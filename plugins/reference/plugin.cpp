@@ -51,6 +51,7 @@ void register_all(opdock::Registry &registry) {
     reference::add_dropout(plugin);
     reference::add_elementwise(plugin);
     reference::add_gated(plugin);
+    reference::add_indexing(plugin);
     reference::add_linear(plugin);
     reference::add_loss(plugin);
     reference::add_normalization(plugin);

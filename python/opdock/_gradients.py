@@ -119,10 +119,17 @@ def _of_matmul(
     return {name: call("matmul", {"a": pairs[name][0], "b": pairs[name][1]}, False)["output"] for name in wanted}
 
 
+def _of_permute_021(
+    call: Call, kept: Tensors, grads: Tensors, attributes: Mapping[str, Any], wanted: set[str]
+) -> dict[str, Any]:
+    return {"input": call("permute_021", {"input": grads["output"]}, False)["output"]}
+
+
 _BY_HAND = {
     "add": Formula(frozenset({"a", "b"}), frozenset(), frozenset(), _of_add),
     "matmul": Formula(frozenset({"a", "b"}), frozenset({"a", "b"}), frozenset(), _of_matmul),
     "mul": Formula(frozenset({"a", "b"}), frozenset({"a", "b"}), frozenset(), _of_mul),
+    "permute_021": Formula(frozenset({"input"}), frozenset(), frozenset(), _of_permute_021),
 }
 
 

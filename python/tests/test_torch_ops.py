@@ -49,10 +49,13 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
         if one.name == "exp_avg_sq":
             for each in value:
                 each.abs_()
-    attributes = {"p": 0.25} if any(one.name == "p" for one in signature.attributes) else {}
+    if op.startswith("kl_div"):  # of a target that is no probability there is no logarithm
+        inputs[1].abs_()
+    required = {"p": 0.25, "groups": 2, "k": 3}
+    attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     for one in signature.attributes:
         if one.type == "dtype":
-            attributes[one.name] = torch.float8_e4m3fn if op == "quantize" else dtype
+            attributes[one.name] = torch.float8_e4m3fn if op.startswith("quantize") else dtype
     return inputs, attributes
 
 
@@ -131,10 +134,17 @@ def tanh_gelu(x):
     return F.gelu(x, approximate="tanh")
 
 
+def jensen_shannon(x, y):
+    m = torch.log((x.exp() + y.exp()) / 2)
+    return (x.exp() * (x - m) + y.exp() * (y - m)).sum(-1) / 2
+
+
 causal = torch.ones(8, 8, dtype=torch.bool).triu(1)
 target = torch.arange(8) % 5
 mask = torch.zeros(8, 1, 8, 8, dtype=torch.uint8)
 mask[:, :, :, 6:] = 1
+probabilities = torch.softmax(torch.linspace(-2, 3, 24).reshape(3, 8), -1)
+apart = 4 * torch.arange(8)  # no two of them change places
 angles = torch.linspace(0, 3, 64).reshape(8, 1, 1, 8)
 
 # What each op with gradients computes, in torch; and its inputs, all of which have gradients.
@@ -151,6 +161,7 @@ formulas = {
         lambda x: x * 1.0,
         [(3, 8)],
     ),
+    "embedding": (lambda w: ops.embedding(w, target), lambda w: F.embedding(target, w), [(5, 8)]),
     "fused_add_rmsnorm_fwd": (
         ops.fused_add_rmsnorm_fwd,
         lambda x, r, w: (F.rms_norm(x + r, [8], w, 1e-5), x + r),
@@ -165,10 +176,28 @@ formulas = {
     "geglu": (ops.geglu, gated(tanh_gelu), [(3, 16)]),
     "gelu": (ops.gelu, tanh_gelu, [(3, 8)]),
     "gelu_and_mul": (ops.gelu_and_mul, lambda g, u: tanh_gelu(g) * u, [(3, 8), (3, 8)]),
+    "group_norm_fwd": (
+        lambda x, w, b: ops.group_norm_fwd(x, w, b, groups=2),
+        lambda x, w, b: F.group_norm(x, 2, w, b),
+        [(3, 4, 8), (4,), (4,)],
+    ),
+    "jsd": (
+        lambda x: ops.jsd(x, probabilities.log().to(x.dtype)),
+        lambda x: jensen_shannon(x, probabilities.log().to(x.dtype)),
+        [(3, 8)],
+    ),
+    "kl_div": (
+        lambda x: ops.kl_div(x, probabilities.to(x.dtype)),
+        lambda x: F.kl_div(x, probabilities.to(x.dtype), reduction="none").sum(-1),
+        [(3, 8)],
+    ),
+    "l2norm_fwd": (ops.l2norm_fwd, lambda x: x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6), [(3, 8)]),
     "layernorm_fwd": (ops.layernorm_fwd, lambda x, w, b: F.layer_norm(x, [8], w, b), [(3, 8), (8,), (8,)]),
     "linear_fwd": (ops.linear_fwd, F.linear, [(3, 8), (4, 8), (4,)]),
+    "log_softmax_fwd": (ops.log_softmax_fwd, lambda x: F.log_softmax(x, -1), [(3, 8)]),
     "matmul": (ops.matmul, torch.matmul, [(3, 4, 8), (3, 8, 5)]),
     "mul": (ops.mul, torch.mul, [(3, 8), (3, 8)]),
+    "permute_021": (ops.permute_021, lambda x: x.mT, [(2, 3, 4)]),
     "qgeglu": (ops.qgeglu, gated(qgelu), [(3, 16)]),
     "qgelu": (ops.qgelu, qgelu, [(3, 8)]),
     "reglu": (ops.reglu, gated(torch.relu), [(3, 16)]),
@@ -199,6 +228,11 @@ formulas = {
     "sreglu": (ops.sreglu, gated(lambda x: torch.relu(x) ** 2), [(3, 16)]),
     "srelu": (ops.srelu, lambda x: torch.relu(x) ** 2, [(3, 8)]),
     "swiglu": (ops.swiglu, gated(F.silu), [(3, 16)]),
+    "topk_softmax_fwd": (
+        lambda x: ops.topk_softmax_fwd(x + apart, k=3)[0],
+        lambda x: torch.softmax(x + apart, -1).topk(3).values,
+        [(3, 8)],
+    ),
 }
 
 
@@ -223,8 +257,9 @@ def test_gradients_are_those_of_torch(op):
 def test_gradients_are_what_differences_say(op):
     ours, _, shapes = formulas[op]
     inputs = [rand(*shape, dtype=torch.float64).requires_grad_() for shape in shapes]
+    of_f32 = ("cross_entropy_fwd", "jsd", "kl_div", "topk_softmax_fwd")
     # Losses are f32 whatever the logits are, so that differences have to be larger.
-    precision = {"eps": 1e-2, "atol": 1e-3} if op == "cross_entropy_fwd" else {}
+    precision = {"eps": 1e-2, "atol": 1e-3} if op in of_f32 else {}
     torch.autograd.gradcheck(ours, inputs, **precision)
 
 

@@ -44,6 +44,8 @@ constexpr std::array table = {
     OtherName{"dswiglu", "Transformer Engine", "swiglu_bwd"},
     OtherName{"dynamic_per_token_scaled_fp8_quant", "vLLM", "quantize_per_token"},
     OtherName{"dynamic_scaled_int8_quant", "vLLM", "quantize_per_token"},
+    OtherName{"embedding_backward", "FlagGems", "embedding_bwd"},
+    OtherName{"embedding_dense_backward", "PyTorch", "embedding_bwd"},
     OtherName{"fused_adam", "Apex", "multi_tensor_adam"},
     OtherName{"fused_add_rms_norm", "FlagGems", "fused_add_rmsnorm_fwd"},
     OtherName{"fused_add_rms_norm_backward", "Liger-Kernel", "rmsnorm_bwd_add"},
@@ -111,6 +113,7 @@ constexpr std::array table = {
     OtherName{"swiglu_backward", "Liger-Kernel", "silu_and_mul_bwd"},
     OtherName{"swiglu_forward", "Liger-Kernel", "silu_and_mul"},
     OtherName{"threshold_backward", "PyTorch", "relu_bwd"},
+    OtherName{"topk_softmax", "vLLM", "topk_softmax_fwd"},
 };
 static_assert(std::ranges::is_sorted(table, {}, &OtherName::name));
 

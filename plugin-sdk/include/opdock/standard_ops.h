@@ -14,6 +14,7 @@
 #include "opdock/ops/activation.h"    /* gelu, qgelu, relu, srelu, silu */
 #include "opdock/ops/elementwise.h"   /* add, mul, dropout, quantize, dequantize */
 #include "opdock/ops/gated.h"         /* geglu ... swiglu, silu_and_mul, gelu_and_mul */
+#include "opdock/ops/indexing.h"      /* embedding, permute_021, topk_softmax */
 #include "opdock/ops/linear.h"        /* matmul, linear_* */
 #include "opdock/ops/loss.h"          /* cross entropy */
 #include "opdock/ops/normalization.h" /* rmsnorm, layernorm and their fusions */
@@ -32,6 +33,7 @@
     OPDOCK_NORMALIZATION_OPS(X)                                                                                        \
     OPDOCK_OPTIMIZER_OPS(X)                                                                                            \
     OPDOCK_ROPE_OPS(X)                                                                                                 \
-    OPDOCK_SOFTMAX_OPS(X)
+    OPDOCK_SOFTMAX_OPS(X)                                                                                              \
+    OPDOCK_INDEXING_OPS(X)
 
 #endif

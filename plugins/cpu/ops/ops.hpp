@@ -30,6 +30,7 @@ void add_cross_entropy(Plugin &plugin);
 void add_divergence(Plugin &plugin);
 void add_dropout(Plugin &plugin);
 void add_elementwise(Plugin &plugin);
+void add_embedding(Plugin &plugin);
 void add_gated(Plugin &plugin);
 void add_gated_tensors(Plugin &plugin);
 void add_group_norm(Plugin &plugin);
@@ -40,11 +41,13 @@ void add_log_softmax(Plugin &plugin);
 void add_matmul(Plugin &plugin);
 void add_multi_tensor(Plugin &plugin);
 void add_optimizer(Plugin &plugin);
+void add_permute(Plugin &plugin);
 void add_quantize(Plugin &plugin);
 void add_quantize_per_token(Plugin &plugin);
 void add_rmsnorm(Plugin &plugin);
 void add_rmsnorm_bwd(Plugin &plugin);
 void add_rope(Plugin &plugin);
 void add_softmax(Plugin &plugin);
+void add_topk_softmax(Plugin &plugin);
 
 } // namespace cpu

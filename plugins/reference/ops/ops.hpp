@@ -46,6 +46,7 @@ void add_divergence(Plugin &plugin);
 void add_dropout(Plugin &plugin);
 void add_elementwise(Plugin &plugin);
 void add_gated(Plugin &plugin);
+void add_indexing(Plugin &plugin);
 void add_linear(Plugin &plugin);
 void add_loss(Plugin &plugin);
 void add_normalization(Plugin &plugin);

@@ -1,0 +1,226 @@
+// topk_softmax_fwd and topk_softmax_bwd.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "dtypes.hpp"
+#include "ops/ops.hpp"
+#include "rows.hpp"
+#include "schedule.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/topk_softmax.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which includes this file again for each target.
+#include "hwy/highway.h"
+#include "simd/logsumexp-inl.h"
+#include "simd/memory-inl.h"
+
+#ifndef CPU_TOPK_SOFTMAX_ARGUMENTS
+#define CPU_TOPK_SOFTMAX_ARGUMENTS
+namespace cpu {
+
+struct TopkSoftmax {
+    DLDataType t;
+    Rows logits, weights, indices;
+    Rows grad_weights, grad_logits;                          // backward, whose weights and indices are inputs
+    int64_t step_of_weights, step_of_indices, step_of_grads; // from one of the k to the next
+    int64_t experts, k;
+    bool renormalize;
+    bool stream;
+};
+
+// Larger logits first, NaN before them, equals by index.
+template<class T>
+std::vector<int32_t> first_experts(const T *logits, size_t experts, size_t k) {
+    std::vector<int32_t> order(experts);
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), order.end(),
+                      [&](int32_t a, int32_t b) {
+                          const auto x = static_cast<float>(logits[a]), y = static_cast<float>(logits[b]);
+                          if (std::isnan(x) || std::isnan(y))
+                              return std::isnan(x) && std::isnan(y) ? a < b : std::isnan(x);
+                          return x != y ? x > y : a < b;
+                      });
+    order.resize(k);
+    return order;
+}
+
+} // namespace cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace cpu {
+namespace HWY_NAMESPACE {
+
+// What the exponentials of logits are relative to: the sum over all, or over the chosen.
+template<class T>
+HWY_INLINE ExpSum exp_sum_for(const TopkSoftmax &a, const T *logits, const std::vector<int32_t> &chosen) {
+    if (!a.renormalize)
+        return exp_sum(logits, static_cast<size_t>(a.experts), 1, logits);
+    ExpSum total{static_cast<float>(logits[chosen.front()]), 0};
+    for (const int32_t expert : chosen)
+        total.sum +=
+            std::exp(static_cast<double>(static_cast<float>(logits[expert])) - static_cast<double>(total.pivot));
+    return total;
+}
+
+template<class T>
+void topk_softmax_forward(const TopkSoftmax &a, int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+        const T *logits = a.logits.row<const T>(r);
+        const std::vector<int32_t> chosen =
+            first_experts(logits, static_cast<size_t>(a.experts), static_cast<size_t>(a.k));
+        const ExpSum total = exp_sum_for(a, logits, chosen);
+        auto *weights = a.weights.row<float>(r);
+        auto *indices = a.indices.row<int32_t>(r);
+        for (const int32_t expert : chosen) {
+            const auto logit = static_cast<double>(static_cast<float>(logits[expert]));
+            *weights = static_cast<float>(std::exp(logit - static_cast<double>(total.pivot)) / total.sum);
+            *indices = expert;
+            weights += a.step_of_weights;
+            indices += a.step_of_indices;
+        }
+    }
+}
+
+template<class T>
+void topk_softmax_backward(const TopkSoftmax &a, int64_t begin, int64_t end) {
+    const auto n = static_cast<size_t>(a.experts);
+    for (int64_t r = begin; r < end; ++r) {
+        const auto *weights = a.weights.row<const float>(r), *grads = a.grad_weights.row<const float>(r);
+        const auto *indices = a.indices.row<const int32_t>(r);
+        double sum = 0;
+        for (int64_t j = 0; j < a.k; ++j)
+            sum +=
+                static_cast<double>(weights[j * a.step_of_weights]) * static_cast<double>(grads[j * a.step_of_grads]);
+        T *to = a.grad_logits.row<T>(r);
+        const T *logits = a.logits.row<const T>(r);
+        const Sink<T> output(to, false); // elements are written again
+        ExpSum total{0, 1};
+        if (a.renormalize) {
+            along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Zero(f32), i, extent); });
+        } else {
+            total = exp_sum(logits, n, 1, logits);
+            const VF pivot = hn::Set(f32, total.pivot);
+            const VF factor = hn::Set(f32, static_cast<float>(-sum / total.sum));
+            along(n, [=](size_t i, auto extent) HWY_ATTR {
+                output.store(hn::Mul(exp(hn::Sub(load(logits + i, extent), pivot)), factor), i, extent);
+            });
+        }
+        for (int64_t j = 0; j < a.k; ++j) {
+            const auto weight = static_cast<double>(weights[j * a.step_of_weights]);
+            const auto grad = static_cast<double>(grads[j * a.step_of_grads]);
+            const int32_t expert = indices[j * a.step_of_indices];
+            const auto logit = static_cast<double>(static_cast<float>(logits[expert]));
+            const double p = a.renormalize ? weight : std::exp(logit - static_cast<double>(total.pivot)) / total.sum;
+            to[expert] = T(static_cast<float>(weight * grad - p * sum));
+        }
+    }
+}
+
+void topk_softmax_forward_rows(const TopkSoftmax &a, int64_t begin, int64_t end) {
+    opdock::visit_floating(a.t, [&](auto t) { topk_softmax_forward<typename decltype(t)::type>(a, begin, end); });
+}
+
+void topk_softmax_backward_rows(const TopkSoftmax &a, int64_t begin, int64_t end) {
+    opdock::visit_floating(a.t, [&](auto t) { topk_softmax_backward<typename decltype(t)::type>(a, begin, end); });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cpu {
+
+HWY_EXPORT(topk_softmax_forward_rows);
+HWY_EXPORT(topk_softmax_backward_rows);
+
+namespace {
+
+constexpr Operand forward_operands[] = {{"logits"}, {"weights", false}, {"indices", false}};
+constexpr Operand backward_operands[] = {
+    {"grad_weights", false}, {"logits"}, {"weights", false}, {"indices", false}, {"grad_logits"}};
+
+opdock::Status check_forward(const opdock::Problem &problem) {
+    return check_rows(problem, forward_operands);
+}
+opdock::Status check_backward(const opdock::Problem &problem) {
+    return check_rows(problem, backward_operands);
+}
+
+// INVALID_ARGUMENT with the first token whose index is no expert.
+opdock::Status check_indices(const TopkSoftmax &a, int64_t tokens) {
+    for (int64_t r = 0; r < tokens; ++r)
+        for (int64_t j = 0; j < a.k; ++j) {
+            const int32_t index = a.indices.row<const int32_t>(r)[j * a.step_of_indices];
+            if (index < 0 || index >= a.experts)
+                return opdock::invalid_argument("indices: row " + std::to_string(r) + " has " + std::to_string(index) +
+                                                "; expected 0 to " + std::to_string(a.experts - 1) + " (logits have " +
+                                                std::to_string(a.experts) + " experts)");
+        }
+    return {};
+}
+
+TopkSoftmax arguments_of(const opdock::Call &call, const DLTensor &logits, const DLTensor &weights,
+                         const DLTensor &indices) {
+    TopkSoftmax a = {};
+    a.t = logits.dtype;
+    a.experts = row_size(logits);
+    a.k = row_size(weights);
+    a.step_of_weights = weights.strides[1];
+    a.step_of_indices = indices.strides[1];
+    a.stream = Knobs::of(call).stream;
+    return a;
+}
+
+opdock::Status forward(const opdock::Call &call) {
+    const DLTensor &logits = *call.input(0);
+    TopkSoftmax a = arguments_of(call, logits, *call.output(0), *call.output(1));
+    a.logits = Rows::of_input(call, 0);
+    a.weights = Rows::of_output(call, 0);
+    a.indices = Rows::of_output(call, 1);
+    a.renormalize = call.get_bool(1);
+    if (a.k == 0)
+        return {};
+    in_chunks(row_count(logits), 4 * a.experts * element_bytes(logits), Knobs::of(call),
+              [&](int64_t begin, int64_t end) {
+                  HWY_DYNAMIC_DISPATCH(topk_softmax_forward_rows)
+                  (a, begin, end);
+              });
+    return {};
+}
+
+opdock::Status backward(const opdock::Call &call) {
+    const DLTensor &logits = *call.input(1);
+    TopkSoftmax a = arguments_of(call, logits, *call.input(2), *call.input(3));
+    a.grad_weights = Rows::of_input(call, 0);
+    a.step_of_grads = call.input(0)->strides[1];
+    a.logits = Rows::of_input(call, 1);
+    a.weights = Rows::of_input(call, 2);
+    a.indices = Rows::of_input(call, 3);
+    a.grad_logits = Rows::of_output(call, 0);
+    a.renormalize = call.get_bool(0);
+    const int64_t tokens = row_count(logits);
+    if (opdock::Status status = check_indices(a, tokens); !status.ok())
+        return status;
+    in_chunks(tokens, 3 * a.experts * element_bytes(logits), Knobs::of(call), [&](int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(topk_softmax_backward_rows)
+        (a, begin, end);
+    });
+    return {};
+}
+
+} // namespace
+
+void add_topk_softmax(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::topk_softmax_fwd, any_float, {opdock::kernel<&forward>, opdock::supports<&check_forward>});
+    plugin.add(ops::topk_softmax_bwd, any_float, {opdock::kernel<&backward>, opdock::supports<&check_backward>});
+}
+
+} // namespace cpu
+#endif
