@@ -98,12 +98,15 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_elementwise(plugin);
         gpu::add_fused_cross_entropy(plugin);
         gpu::add_gated(plugin);
+        gpu::add_l2norm(plugin);
         gpu::add_linear(plugin);
+        gpu::add_log_softmax(plugin);
         gpu::add_multi_tensor(plugin);
         gpu::add_normalization(plugin);
         gpu::add_normalization_bwd(plugin);
         gpu::add_optimizers(plugin);
         gpu::add_quantization(plugin);
+        gpu::add_quantize_per_token(plugin);
         gpu::add_rope(plugin);
         gpu::add_softmax(plugin);
     });

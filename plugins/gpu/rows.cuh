@@ -221,4 +221,13 @@ opdock::Status visit_plan(const RowPlan &plan, Visitor &&visit) {
     }
 }
 
+// The same for kernels whose plan holds four vectors at most: one kernel for all that it holds.
+template<class T, class Visitor>
+opdock::Status visit_short_and_long(const RowPlan &plan, Visitor &&visit) {
+    if (plan.width == 1) {
+        return visit(Number<1>{}, Number<0>{});
+    }
+    return plan.held == 0 ? visit(Number<wide<T>>{}, Number<0>{}) : visit(Number<wide<T>>{}, Number<4>{});
+}
+
 } // namespace gpu

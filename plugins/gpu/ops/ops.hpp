@@ -12,12 +12,15 @@ void add_dropout(Plugin &plugin);             // dropout.cu
 void add_elementwise(Plugin &plugin);         // elementwise.cu
 void add_fused_cross_entropy(Plugin &plugin); // fused_cross_entropy.cu
 void add_gated(Plugin &plugin);               // gated.cu
+void add_l2norm(Plugin &plugin);              // l2norm.cu
 void add_linear(Plugin &plugin);              // linear.cu
+void add_log_softmax(Plugin &plugin);         // log_softmax.cu
 void add_multi_tensor(Plugin &plugin);        // multi_tensor.cu
 void add_normalization(Plugin &plugin);       // normalization.cu
 void add_normalization_bwd(Plugin &plugin);   // normalization_bwd.cu
 void add_optimizers(Plugin &plugin);          // optimizer.cu
 void add_quantization(Plugin &plugin);        // quantize.cu
+void add_quantize_per_token(Plugin &plugin);  // quantize_per_token.cu
 void add_rope(Plugin &plugin);                // rope.cu
 void add_softmax(Plugin &plugin);             // softmax.cu
 

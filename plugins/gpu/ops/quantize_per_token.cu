@@ -1,0 +1,92 @@
+// quantize_per_token: a group of threads per row, one pass over memory for rows that fit into its registers.
+#include "float8.cuh"
+#include "ops/ops.hpp"
+#include "rows.cuh"
+
+namespace gpu {
+namespace {
+
+enum class Code { i8, e4m3, e5m2 };
+
+__device__ __forceinline__ float largest_of(Code code) {
+    return code == Code::i8 ? 127.0f : code == Code::e4m3 ? 448.0f : 57344.0f;
+}
+
+__device__ __forceinline__ uint8_t coded(Code code, float v) {
+    switch (code) {
+    case Code::i8: // NaN becomes 0
+        return static_cast<uint8_t>(v != v ? 0 : __float2int_rn(fminf(fmaxf(v, -127.0f), 127.0f)));
+    case Code::e4m3:
+        return e4m3::of(v).bits;
+    case Code::e5m2:
+        break;
+    }
+    return e5m2::of(v).bits;
+}
+
+template<class T, int N, int V>
+__global__ void __launch_bounds__(1024) quantize_rows_kernel(int64_t rows, int64_t size, Code code, int threads,
+                                                             const T *input, uint8_t *output, float *scales) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
+    extern __shared__ float shared[];
+    const Place place = place_of(threads, rows);
+    const int64_t begin = place.row * size;
+    Row<T, N, V> x(input + begin, place.exists ? size : 0, place);
+    float largest = 0.0f;
+    x.each([&](int64_t, const float(&values)[N]) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            largest = Largest::of(largest, fabsf(values[k]));
+        }
+    });
+    x.stay_narrow();
+    const float scale = __fdiv_rn(reduce<Largest>(largest, threads, shared), largest_of(code));
+    if (place.exists && place.thread == 0) {
+        scales[place.row] = scale;
+    }
+    x.each([&](int64_t i, const float(&values)[N]) {
+        Vector<uint8_t, N> to;
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            to.elements[k] = coded(code, scale == 0.0f ? 0.0f : __fdiv_rn(values[k], scale));
+        }
+        *reinterpret_cast<Vector<uint8_t, N> *>(output + begin + i) = to;
+    });
+}
+
+Code code_of(DLDataType dtype) {
+    switch (opdock_dtype_pack(dtype)) {
+    case OPDOCK_I8:
+        return Code::i8;
+    case OPDOCK_E4M3:
+        return Code::e4m3;
+    default: // the host asks for no other
+        return Code::e5m2;
+    }
+}
+
+opdock::Status run(const opdock::Call &call) {
+    const int64_t rows = row_count(*call.input(0)), n = row_size(*call.input(0));
+    const RowKnobs knobs = RowKnobs::of(call);
+    const Code code = code_of(call.output(0)->dtype);
+    return visit_floating(call.input(0)->dtype, [&](auto t) {
+        using T = typename decltype(t)::type;
+        const auto *input = static_cast<const T *>(input_data(call, 0));
+        auto *output = static_cast<uint8_t *>(output_data(call, 0));
+        auto *scales = static_cast<float *>(output_data(call, 1));
+        const RowPlan plan = plan_rows(n, width_of<T>(n, all_aligned(input, output)), knobs.threads, knobs.block, 4);
+        return visit_short_and_long<T>(plan, [&](auto N, auto V) {
+            return launch(call, plan.grid(rows), quantize_rows_kernel<T, decltype(N)::value, decltype(V)::value>, rows,
+                          n, code, plan.threads, input, output, scales);
+        });
+    });
+}
+
+} // namespace
+
+void add_quantize_per_token(Plugin &plugin) {
+    plugin.add(opdock::ops::quantize_per_token, to_8_bits, {opdock::kernel<&run>, Knobs::rows});
+}
+
+} // namespace gpu
