@@ -322,6 +322,12 @@ TEST_CASE("every comparison of a where clause means what it says") {
     CHECK(table("a != b") == std::vector<bool>{true, false, true});
     CHECK(table("a in 1|b+1") == std::vector<bool>{true, false, true});
     CHECK(table("(a-4)/2 == 0-1") == std::vector<bool>{false, true, true}); // -3/2 rounds down to -2
+    CHECK(table("a%b == 0") == std::vector<bool>{false, true, false});
+    CHECK(table("a%b == 1") == std::vector<bool>{true, false, true});
+    CHECK(table("(a-4)%2 == 1") == std::vector<bool>{true, false, true});        // what -3/2 leaves
+    CHECK(table("b%(1-a) == 0") == std::vector<bool>{false, true, true});        // 2%0 is 2, 2%-1 and 2%-2 are 0
+    CHECK(table("(a+1)%(0-b) == 0-1") == std::vector<bool>{false, true, false}); // 3%-2
+    CHECK(table("(0-9223372036854775807-1)%(a-2) == 0") == std::vector<bool>{true, false, true});
 }
 
 TEST_CASE("a clause about the dims of an absent input is not checked") {

@@ -499,6 +499,14 @@ TEST_CASE("dims are divided by positive numbers only") {
     }
 }
 
+TEST_CASE("a remainder is for clauses, and printed as it is written") {
+    CHECK(first_line("f(x: T[n, m], y: T[n%m]) -> ()") == "signature, column 21: '%' is for clauses, not for dims");
+    for (const char *clause : {"n%m == 0", "n%(m%2) == n*m%3", "n%m%2 == 0", "n%(m*2) < m"}) {
+        const std::string text = std::string("f(x: T[n, m]) -> () where ") + clause;
+        CHECK(parse_signature(text).text == text);
+    }
+}
+
 TEST_CASE("what comes after the end is an error") {
     CHECK(first_line("f() -> () -> ()") == "signature, column 11: expected 'where' or the end, found '->'");
     CHECK(first_line("f() -> () 1.5") == "signature, column 11: expected 'where' or the end, found '1.5'");

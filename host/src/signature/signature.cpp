@@ -214,12 +214,13 @@ std::string print_expression(const Signature &signature, const Expression &expre
             stack.push_back({signature.dim_names[static_cast<size_t>(term.value)], 3});
             continue;
         }
-        const bool product = term.kind == Term::Kind::multiply || term.kind == Term::Kind::divide;
+        const bool product = term.kind != Term::Kind::add && term.kind != Term::Kind::subtract;
         const int precedence = product ? 2 : 1;
         const char symbol = term.kind == Term::Kind::add        ? '+'
                             : term.kind == Term::Kind::subtract ? '-'
                             : term.kind == Term::Kind::multiply ? '*'
-                                                                : '/';
+                            : term.kind == Term::Kind::divide   ? '/'
+                                                                : '%';
         const Piece right = std::move(stack.back());
         stack.pop_back();
         const Piece left = std::move(stack.back());

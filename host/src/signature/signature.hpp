@@ -24,7 +24,7 @@ inline constexpr size_t max_expression_terms = 31;
 
 // Arithmetic on dims in postfix order: (n+7)/8 is n 7 + 8 /.
 struct Term {
-    enum class Kind : uint8_t { number, dim, add, subtract, multiply, divide };
+    enum class Kind : uint8_t { number, dim, add, subtract, multiply, divide, remainder };
     Kind kind;
     int64_t value; // the number, or which dim; 0 for operators
     bool operator==(const Term &) const = default;

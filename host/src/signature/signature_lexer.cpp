@@ -109,9 +109,9 @@ Token SignatureLexer::string() {
 }
 
 Token SignatureLexer::next() {
-    static constexpr std::array<std::string_view, 23> symbols{"...", "->", "<=", ">=", "==", "!=", "(", ")",
+    static constexpr std::array<std::string_view, 24> symbols{"...", "->", "<=", ">=", "==", "!=", "(", ")",
                                                               "[",   "]",  ",",  ":",  "?",  "*",  "=", "~",
-                                                              "|",   "+",  "-",  "/",  "<",  ">",  "."};
+                                                              "|",   "+",  "-",  "/",  "%",  "<",  ">", "."};
     skip_space();
     const std::string_view rest = text_.substr(offset_);
     if (rest.empty()) {

@@ -324,15 +324,20 @@ Expression SignatureParser::parse_expression(size_t nesting) {
 
 void SignatureParser::parse_product(Expression *expression, size_t nesting) {
     parse_factor(expression, nesting);
-    while (token_.is("*") || token_.is("/")) {
-        const bool divides = token_.is("/");
+    while (token_.is("*") || token_.is("/") || token_.is("%")) {
+        const auto kind = token_.is("*")   ? Term::Kind::multiply
+                          : token_.is("/") ? Term::Kind::divide
+                                           : Term::Kind::remainder;
+        if (kind == Term::Kind::remainder && part_ != Part::clauses) {
+            lexer_.fail(token_.offset, "'%' is for clauses, not for dims");
+        }
         advance();
         const Token right = token_;
         parse_factor(expression, nesting);
-        if (divides && (right.kind != Token::Kind::integer || expression->back().value == 0)) {
+        if (kind == Term::Kind::divide && (right.kind != Token::Kind::integer || expression->back().value == 0)) {
             lexer_.fail(right.offset, "dims are divided by a number of at least 1 only");
         }
-        append(expression, {divides ? Term::Kind::divide : Term::Kind::multiply, 0});
+        append(expression, {kind, 0});
     }
 }
 

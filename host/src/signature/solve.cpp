@@ -36,8 +36,16 @@ std::optional<int64_t> combine(Term::Kind kind, int64_t left, int64_t right) {
     case Term::Kind::multiply:
         overflow = __builtin_mul_overflow(left, right, &result);
         break;
-    default:
+    case Term::Kind::divide:
         result = divide(left, right);
+        break;
+    default: // the remainder; nothing is left out of a number by 0, as none is a multiple of 0 but 0
+        if (right == 0) {
+            result = left;
+        } else if (right != -1) { // of which every number is a multiple, and INT64_MIN / -1 traps
+            result = left % right;
+            result += result != 0 && (result < 0) != (right < 0) ? right : 0;
+        }
         break;
     }
     return overflow ? std::nullopt : std::optional(result);
