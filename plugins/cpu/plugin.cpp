@@ -28,6 +28,7 @@ void register_all(opdock::Registry &registry) {
     cpu::Plugin plugin(registry);
     cpu::add_activation(plugin);
     cpu::add_activation_bias(plugin);
+    cpu::add_attention(plugin);
     cpu::add_cross_entropy(plugin);
     cpu::add_divergence(plugin);
     cpu::add_dropout(plugin);

@@ -47,6 +47,7 @@ namespace {
 void register_all(opdock::Registry &registry) {
     reference::Plugin plugin(registry);
     reference::add_activation(plugin);
+    reference::add_attention(plugin);
     reference::add_divergence(plugin);
     reference::add_dropout(plugin);
     reference::add_elementwise(plugin);

@@ -52,7 +52,7 @@ class Gradients(unittest.TestCase):
             for attributes in OPS[forward].attributes:
                 with self.subTest(name, **attributes):
                     inputs = OPS[forward].draw(draw, OPS[forward].shapes[0], attributes)
-                    inputs = {name: tensor.values for name, tensor in inputs.items()}
+                    inputs = {name: tensor and tensor.values for name, tensor in inputs.items()}
                     checked += self.check_backward(name + "_bwd", forward, inputs, attributes)
         self.assertGreater(checked, 50)
 
@@ -96,6 +96,15 @@ class Gradients(unittest.TestCase):
         self.check(formulas.linear_dgrad(g, w)["grad_input"], lambda v: loss(v, w, b), x)
         self.check(by_weight["grad_weight"], lambda v: loss(x, v, b), w)
         self.check(by_weight["grad_bias"], lambda v: loss(x, w, v), b)
+
+    def test_attention_of_packed_sequences(self):
+        starts = {"query_starts": np.array([0, 3, 3]), "key_starts": np.array([0, 4, 5])}
+        inputs = {"query": self.draw(1, 4, 2, 3), "key": self.draw(1, 6, 1, 3), "value": self.draw(1, 6, 1, 2)}
+        g = self.draw(1, 4, 2, 2)
+        forward = lambda changed: formulas.attention_fwd(**{**inputs, **changed}, **starts, causal=True)
+        backward = formulas.attention_bwd(g, **inputs, **forward({}), **starts, causal=True)
+        for name, tensor in inputs.items():
+            self.check(backward[f"grad_{name}"], lambda v: (g * forward({name: v})["output"]).sum(), tensor)
 
     def test_fused_cross_entropy(self):
         x, target = self.draw(4, 6), np.array([0, 5, -100, 3])
@@ -185,6 +194,24 @@ class Facts(unittest.TestCase):
     def test_softmax_sums_to_1(self):
         y = formulas.scaled_softmax_fwd(100 * self.rng.standard_normal((5, 9)), scale=3.0)["output"]
         np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-12)
+
+    def test_attention_with_equal_scores_is_a_mean(self):
+        value = self.rng.standard_normal((1, 4, 1, 2))
+        inputs = (np.zeros((1, 2, 2, 3)), np.zeros((1, 4, 1, 3)), value)
+        result = formulas.attention_fwd(*inputs, causal=True, window_left=2)
+        for i, seen in enumerate((slice(0, 3), slice(1, 4))):
+            np.testing.assert_allclose(result["output"][0, i, 1], value[0, seen, 0].mean(0), rtol=1e-12)
+        np.testing.assert_allclose(result["lse"], np.log(3), rtol=1e-12)
+
+    def test_attention_over_pages_is_that_over_the_sequence(self):
+        draw = self.rng.standard_normal
+        query, pages = draw((1, 2, 3)), draw((4, 2, 1, 3))
+        order = np.array([[2, 0, 3]])
+        decoded = formulas.attention_decode(query, pages, 2 * pages, order, np.array([5]))
+        keys = pages[order[0]].reshape(1, 6, 1, 3)[:, :5]
+        whole = formulas.attention_fwd(query[:, None], keys, 2 * keys)
+        np.testing.assert_allclose(decoded["output"], whole["output"][:, 0], rtol=1e-12)
+        np.testing.assert_allclose(decoded["lse"], whole["lse"][:, :, 0], rtol=1e-12)
 
     def test_a_row_sees_the_keys_that_are_not_hidden(self):
         x = np.log(np.array([[1.0, 2.0, 5.0], [1.0, 2.0, 5.0]])).reshape(1, 1, 2, 3)

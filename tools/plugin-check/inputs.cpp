@@ -36,6 +36,8 @@ enum class Meaning {
     random_key, // any number from 0
     angle,
     log_probability,
+    start, // of a sequence among the tokens of another input
+    slot,  // a place of a paged cache, of which no two are alike, or -1
     index, // of any other input
 };
 
@@ -52,6 +54,9 @@ const std::vector<Rule> rules = {
     {"dropout_bwd", "mask", Meaning::choice},
     {"dropout_fwd", "rng_state", Meaning::random_key},
     {"fused_rope_", "freqs", Meaning::angle},
+    {"attention_", "query_starts", Meaning::start},
+    {"attention_", "key_starts", Meaning::start},
+    {"kv_cache_append", "slots", Meaning::slot},
     {"kl_div", "target", Meaning::positive}, // a probability, or the logarithm of something
     {"jsd", "input", Meaning::log_probability},
     {"jsd", "target", Meaning::log_probability},
@@ -239,14 +244,29 @@ int64_t smallest_dim(const Case &one, const Signature &signature, const Paramete
     return smallest == std::numeric_limits<int64_t>::max() ? 1 : smallest;
 }
 
+// Below what a whole number of such a meaning has to be.
+int64_t bound_of(Meaning meaning, const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype) {
+    const auto size_of = [&](const std::string &name, size_t dim) {
+        const Parameter *other = input_called(signature, name);
+        return other == nullptr ? 1 : dims_in(other->type, one.shapes.front()).at(dim);
+    };
+    switch (meaning) {
+    case Meaning::class_of:
+        return last_dim(one, signature, input);
+    case Meaning::start:
+        return size_of(input.name.substr(0, input.name.find("_starts")), 1) + 1;
+    case Meaning::slot:
+        return size_of("key_cache", 0) * size_of("key_cache", 1);
+    default:
+        return std::min(smallest_dim(one, signature, input), static_cast<int64_t>(op_call::integers_of(dtype).second));
+    }
+}
+
 class Drawing {
   public:
     Drawing(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype, int64_t row_size)
         : one_(one), dtype_(dtype), meaning_(meaning_of(signature, input, dtype)),
-          random_(derive(one.seed, input.name)),
-          bound_(meaning_ == Meaning::class_of ? last_dim(one, signature, input)
-                                               : std::min(smallest_dim(one, signature, input),
-                                                          static_cast<int64_t>(op_call::integers_of(dtype).second))),
+          random_(derive(one.seed, input.name)), bound_(bound_of(meaning_, one, signature, input, dtype)),
           ignored_(ignored_class(one)) {
         const bool is_hidden = one.values_of.empty()
                                    ? one.values == Values::infinite && !takes_infinities(signature, input)
@@ -284,6 +304,12 @@ class Drawing {
             return random_.even(-30, 30);
         case Meaning::log_probability:
             return random_.even(-20, 0);
+        case Meaning::start: // the first is 0, and none falls
+            last_ =
+                drawn_++ == 0 ? 0 : last_ + static_cast<int64_t>(random_.below(static_cast<size_t>(bound_ - last_)));
+            return static_cast<double>(last_);
+        case Meaning::slot:
+            return static_cast<double>(random_.chance(0.1) ? -1 : bound_ - 1 - static_cast<int64_t>(drawn_++));
         case Meaning::index:
             break;
         }
@@ -319,6 +345,7 @@ class Drawing {
     Random random_;
     int64_t bound_;
     int64_t ignored_;
+    int64_t last_ = 0; // start
     Values values_ = Values::normal;
     bool only_below_ = false;
     std::vector<Magnitude> magnitudes_; // by row

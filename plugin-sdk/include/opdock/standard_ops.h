@@ -12,6 +12,7 @@
 
 /* IWYU pragma: begin_exports */
 #include "opdock/ops/activation.h"    /* gelu, qgelu, relu, srelu, silu */
+#include "opdock/ops/attention.h"     /* attention_*, kv_cache_append */
 #include "opdock/ops/elementwise.h"   /* add, mul, dropout, quantize, dequantize */
 #include "opdock/ops/gated.h"         /* geglu ... swiglu, silu_and_mul, gelu_and_mul */
 #include "opdock/ops/indexing.h"      /* embedding, permute_021, topk_softmax */
@@ -34,6 +35,7 @@
     OPDOCK_OPTIMIZER_OPS(X)                                                                                            \
     OPDOCK_ROPE_OPS(X)                                                                                                 \
     OPDOCK_SOFTMAX_OPS(X)                                                                                              \
-    OPDOCK_INDEXING_OPS(X)
+    OPDOCK_INDEXING_OPS(X)                                                                                             \
+    OPDOCK_ATTENTION_OPS(X)
 
 #endif

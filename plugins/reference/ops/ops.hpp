@@ -42,6 +42,7 @@ class Plugin {
 };
 
 void add_activation(Plugin &plugin);
+void add_attention(Plugin &plugin);
 void add_divergence(Plugin &plugin);
 void add_dropout(Plugin &plugin);
 void add_elementwise(Plugin &plugin);
