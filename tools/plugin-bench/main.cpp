@@ -34,17 +34,17 @@ int show_expected(const Request &request) {
     return cli::exit_fine;
 }
 
-void draw(const Request &request, const std::string &gnuplot, const json &document) {
+void draw(const Request &request, const json &document) {
     const std::string script = plot_script(document);
     if (script.empty()) {
         throw cli::Failure("nothing was timed, so there is nothing to draw");
     }
-    cli::write_output(request.plot, request.force, cli::run_gnuplot(gnuplot, script));
+    cli::write_output(request.plot, request.force, cli::run_gnuplot(script));
     std::cerr << "plugin-bench: the plot is in " << cli::printable(request.plot) << '\n';
 }
 
 // What was measured is printed already, so that a fault of these is for stderr alone.
-bool writes_files(const Request &request, const std::string &gnuplot, const json &document) {
+bool writes_files(const Request &request, const json &document) {
     bool all = true;
     const auto try_to = [&](const std::string &path, const auto &write) {
         try {
@@ -57,7 +57,7 @@ bool writes_files(const Request &request, const std::string &gnuplot, const json
         }
     };
     try_to(request.csv, [&] { cli::write_output(request.csv, request.force, render_csv(document)); });
-    try_to(request.plot, [&] { draw(request, gnuplot, document); });
+    try_to(request.plot, [&] { draw(request, document); });
     return all;
 }
 
@@ -83,7 +83,9 @@ Plan checked_plan(const Host &host, const Request &request) {
 }
 
 int measure(const Request &request) {
-    const std::string gnuplot = request.plot.empty() ? "" : cli::find_gnuplot();
+    if (!request.plot.empty()) {
+        cli::require_gnuplot();
+    }
     cli::check_output(request.csv, request.force);
     cli::check_output(request.plot, request.force);
     const json before = request.compare.empty() ? json() : read_document(request.compare);
@@ -108,7 +110,7 @@ int measure(const Request &request) {
             std::cout << render_comparison(document.at("comparison"), document, request.compare, page);
         }
     }
-    const bool all_written = writes_files(request, gnuplot, document);
+    const bool all_written = writes_files(request, document);
     if (interrupts.signal() != 0) {
         return 128 + interrupts.signal();
     }

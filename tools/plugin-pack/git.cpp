@@ -1,20 +1,12 @@
 #include "git.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "cli/exit.hpp"
-#include "files/spawn.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -66,10 +58,9 @@ std::string setting_variable(size_t index) {
 // "NAME=VALUE", each.
 std::vector<std::string> environment_of(const GitPlace &place) {
     std::map<std::string, std::string> variables;
-    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-        const std::string_view text = *entry;
+    for (const std::string &text : cli::own_environment()) {
         const size_t equals = text.find('=');
-        if (equals != std::string_view::npos && is_kept(text.substr(0, equals), place)) {
+        if (equals != std::string::npos && is_kept(text.substr(0, equals), place)) {
             variables.emplace(text.substr(0, equals), text.substr(equals + 1));
         }
     }
@@ -117,91 +108,6 @@ std::vector<std::string> all_arguments(const GitPlace &place, const std::vector<
     return all;
 }
 
-std::vector<char *> pointers_to(std::vector<std::string> &texts) {
-    std::vector<char *> pointers;
-    pointers.reserve(texts.size() + 1);
-    for (std::string &text : texts) {
-        pointers.push_back(text.data());
-    }
-    pointers.push_back(nullptr);
-    return pointers;
-}
-
-[[noreturn]] void fail(const std::string &what, int error) {
-    throw cli::Failure("git cannot be run: " + what + ": " + std::generic_category().message(error));
-}
-
-class Pipe {
-  public:
-    Pipe() {
-        if (::pipe2(ends_.data(), O_CLOEXEC) != 0) {
-            fail("pipe", errno);
-        }
-    }
-    ~Pipe() {
-        close(0);
-        close(1);
-    }
-    Pipe(const Pipe &) = delete;
-    Pipe &operator=(const Pipe &) = delete;
-
-    int end(size_t which) const { return ends_.at(which); } // 0 is read from, 1 written to
-    void close(size_t which) {
-        if (ends_.at(which) >= 0) {
-            ::close(ends_.at(which));
-            ends_.at(which) = -1;
-        }
-    }
-
-  private:
-    std::array<int, 2> ends_ = {-1, -1};
-};
-
-pid_t start(const GitPlace &place, std::vector<std::string> arguments, const Pipe &in, const Pipe &out,
-            const Pipe &err) {
-    std::vector<std::string> environment = environment_of(place);
-    core::Spawn spawn;
-    spawn.work_in(place.directory.c_str());
-    spawn.give(in.end(0), STDIN_FILENO);
-    spawn.give(out.end(1), STDOUT_FILENO);
-    spawn.give(err.end(1), STDERR_FILENO);
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    spawn.reset_signals(pipe);
-    pid_t process = -1;
-    const int error = spawn.run(pointers_to(arguments).data(), pointers_to(environment).data(), &process);
-    if (error == ENOENT) {
-        throw cli::Failure("there is no program 'git' on the PATH, which plugin-pack works with");
-    }
-    if (error != 0) {
-        fail(place.directory, error);
-    }
-    return process;
-}
-
-// Whatever there is to read; the pipe is closed at its end.
-void take(Pipe &pipe, std::string &text) {
-    std::array<char, 65536> bytes; // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills it
-    const ssize_t count = ::read(pipe.end(0), bytes.data(), bytes.size());
-    if (count > 0) {
-        text.append(bytes.data(), static_cast<size_t>(count));
-    } else if (count == 0 || errno != EINTR) {
-        pipe.close(0);
-    }
-}
-
-// As much as it takes; the pipe is closed when all is given, or nobody reads.
-void give(Pipe &pipe, std::string_view &text) {
-    const ssize_t count = ::write(pipe.end(1), text.data(), std::min<size_t>(text.size(), 65536));
-    if (count > 0) {
-        text.remove_prefix(static_cast<size_t>(count));
-    }
-    if (text.empty() || (count < 0 && errno != EINTR && errno != EAGAIN)) {
-        pipe.close(1);
-    }
-}
-
 std::string first_words(const std::vector<std::string> &arguments) {
     std::string text = "git";
     for (const std::string &argument : arguments) {
@@ -241,48 +147,19 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
         throw cli::Failure(place.directory + ": there is no such folder");
     }
     std::signal(SIGPIPE, SIG_IGN); // NOLINT(cert-err33-c): a git that ends early says why on its stderr
-    Pipe in, out, err;
-    ::fcntl(in.end(1), F_SETFL, O_NONBLOCK);
-    const pid_t process = start(place, all_arguments(place, arguments), in, out, err);
-    in.close(0);
-    out.close(1);
-    err.close(1);
     GitRun run;
-    if (input.empty()) {
-        in.close(1);
-    }
-    while (out.end(0) >= 0 || err.end(0) >= 0) { // negative ones are not looked at
-        std::array<pollfd, 3> ends = {pollfd{in.end(1), POLLOUT, 0}, pollfd{out.end(0), POLLIN, 0},
-                                      pollfd{err.end(0), POLLIN, 0}};
-        if (::poll(ends.data(), ends.size(), -1) < 0) {
-            if (errno != EINTR) {
-                fail("poll", errno);
-            }
-            continue;
-        }
-        if (ends[0].revents != 0) {
-            give(in, input);
-        }
-        if (ends[1].revents != 0) {
-            take(out, run.out);
-        }
-        if (ends[2].revents != 0) {
-            take(err, run.err);
-        }
-        if (run.out.size() > place.most_output) {
-            ::kill(process, SIGKILL);
-            out.close(0);
-        }
-    }
-    in.close(1);
-    int status = 0;
-    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    try {
+        run = cli::run_program(
+            {all_arguments(place, arguments), environment_of(place), place.directory, place.most_output}, input);
+    } catch (const std::system_error &error) {
+        throw cli::Failure(error.code() == std::errc::no_such_file_or_directory
+                               ? "there is no program 'git' on the PATH, which plugin-pack works with"
+                               : std::string("git cannot be run: ") + error.what());
     }
     if (run.out.size() > place.most_output) {
         throw TooMuchOutput(first_words(arguments) + " printed more than " + std::to_string(place.most_output) +
                             " bytes");
     }
-    run.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return run;
 }
 
@@ -318,6 +195,26 @@ std::string git_line(const GitPlace &place, const std::vector<std::string> &argu
         text.pop_back();
     }
     return text;
+}
+
+std::string commit_id(const std::string &repository, const std::string &commit) {
+    const GitRun run =
+        run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
+    return run.code == 0 ? run.out.substr(0, run.out.find('\n')) : "";
+}
+
+std::vector<std::pair<std::string, std::string>>
+attributes_of(const GitPlace &place, const std::vector<std::string> &arguments, const std::vector<std::string> &paths) {
+    std::vector<std::string> all = {"check-attr", "-z", "--stdin"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const std::vector<std::string> parts = split_at_zeros(git(place, all, joined_with_zeros(paths)));
+    std::vector<std::pair<std::string, std::string>> found;
+    for (size_t i = 0; i + 2 < parts.size(); i += 3) { // path, attribute, value
+        if (parts[i + 2] != "unspecified") {
+            found.emplace_back(parts[i], parts[i + 2]);
+        }
+    }
+    return found;
 }
 
 std::vector<std::string> split_at_zeros(std::string_view text) {

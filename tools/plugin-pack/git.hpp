@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/exit.hpp"
+#include "cli/program.hpp"
 
 namespace opdock::plugin_pack {
 
@@ -33,11 +34,7 @@ struct TooMuchOutput : cli::Failure {
     using cli::Failure::Failure;
 };
 
-struct GitRun {
-    int code = 0;
-    std::string out;
-    std::string err;
-};
+using GitRun = cli::ProgramRun;
 
 // With a setting for everything by which a repository or a user would make git run other programs, change line ends or
 // write in colour. `input` goes to its stdin. Throws cli::Failure when there is no git.
@@ -51,6 +48,13 @@ std::string words_of(const GitRun &run);
 
 // Without the line feed at the end.
 std::string git_line(const GitPlace &place, const std::vector<std::string> &arguments);
+
+// The full id of a commit by any name that the repository has for it; empty where it has none.
+std::string commit_id(const std::string &repository, const std::string &commit);
+
+// Paths and values of the attributes that `git check-attr --stdin` has of these paths; not of those without.
+std::vector<std::pair<std::string, std::string>>
+attributes_of(const GitPlace &place, const std::vector<std::string> &arguments, const std::vector<std::string> &paths);
 
 // The parts of what git prints with -z.
 std::vector<std::string> split_at_zeros(std::string_view text);

@@ -34,13 +34,13 @@ int show_expected(const Request &request) {
     return cli::exit_fine;
 }
 
-void plot(const Request &request, const std::string &gnuplot, const json &document) {
+void plot(const Request &request, const json &document) {
     const std::string script = plot_script(document);
     if (script.empty()) {
         std::cerr << "plugin-tune: nothing was measured, so there is nothing to draw; --again tunes what is known\n";
         return;
     }
-    cli::write_output(request.plot, request.force, cli::run_gnuplot(gnuplot, script));
+    cli::write_output(request.plot, request.force, cli::run_gnuplot(script));
     std::cerr << "plugin-tune: the plot is in " << cli::printable(request.plot) << '\n';
 }
 
@@ -51,9 +51,9 @@ bool has_rivals(const json &shape) {
 }
 
 // What was measured is printed already, so that the fault is for stderr alone.
-bool draws(const Request &request, const std::string &gnuplot, const json &document) {
+bool draws(const Request &request, const json &document) {
     try {
-        plot(request, gnuplot, document);
+        plot(request, document);
         return true;
     } catch (const std::exception &error) {
         std::cerr << "plugin-tune: " << cli::printable(error.what()) << '\n';
@@ -87,7 +87,9 @@ void check_database(const Host &host, const Request &request) {
 }
 
 int tune(const Request &request) {
-    const std::string gnuplot = request.plot.empty() ? "" : cli::find_gnuplot();
+    if (!request.plot.empty()) {
+        cli::require_gnuplot();
+    }
     cli::check_output(request.plot, request.force);
     const Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
@@ -113,7 +115,7 @@ int tune(const Request &request) {
     } else {
         std::cout << render_report(document, cli::page_of_stdout());
     }
-    if (!request.plot.empty() && !draws(request, gnuplot, document)) {
+    if (!request.plot.empty() && !draws(request, document)) {
         return interrupts.signal() != 0 ? 128 + interrupts.signal() : cli::exit_absent;
     }
     return exit_code_of(document, interrupts.signal());
