@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <sstream>
 #include <string_view>
 
 #include "cli/exit.hpp"
@@ -106,103 +105,7 @@ bool is_one_of(const std::vector<std::string> &names, const std::string &name) {
     throw UsageError("unknown option '" + name + "'" + hint);
 }
 
-// The lines of `text` that begin with `entry` and at least two blanks, and those below each that are indented deeper.
-std::string entries_of(const std::string &text, const std::string &entry) {
-    std::string kept;
-    size_t indent = std::string::npos; // of the entry that goes on
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-        const size_t blanks = line.find_first_not_of(' ');
-        if (blanks != std::string::npos && blanks >= 2 &&
-            (line + " ").compare(blanks, entry.size() + 1, entry + " ") == 0) {
-            indent = blanks;
-        } else if (indent == std::string::npos || blanks == std::string::npos || blanks <= indent) {
-            indent = std::string::npos;
-            continue;
-        }
-        kept += line + "\n";
-    }
-    return kept;
-}
-
-// The clauses of an option's text that are about `command`. They end with "; ". A clause about some commands alone
-// begins with "COMMAND[, COMMAND]: ", which is left out.
-std::string clauses_of(const std::string &text, const std::string &command) {
-    std::string kept;
-    for (size_t begin = 0; begin < text.size();) {
-        const size_t end = std::min(text.find("; ", begin), text.size());
-        std::string clause = text.substr(begin, end - begin);
-        begin = end + 2;
-        const size_t colon = clause.find(": ");
-        std::string commands = ", " + clause.substr(0, colon) + ", ";
-        const bool is_of_it = commands.find(", " + command + ", ") != std::string::npos;
-        for (size_t comma = commands.find(", "); comma != std::string::npos; comma = commands.find(", ")) {
-            commands.erase(comma, 2);
-        }
-        const bool is_of_some = colon != std::string::npos &&
-                                commands.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos;
-        if (is_of_some && !is_of_it) {
-            continue;
-        }
-        clause.erase(0, is_of_some ? colon + 2 : 0);
-        kept += (kept.empty() ? "" : "; ") + clause;
-    }
-    return kept;
-}
-
-// The paragraphs of `text` that say what a word of `usage` is: "A FILTER is ...", each after an empty line.
-std::string words_explained(const std::string &text, const std::string &usage) {
-    std::string found;
-    for (size_t at = text.find("\n\nA "); at != std::string::npos; at = text.find("\n\nA ", at + 1)) {
-        const size_t begin = at + 4;
-        const std::string word = text.substr(begin, text.find(' ', begin) - begin);
-        if (usage.find(word) != std::string::npos) {
-            found += text.substr(at + 1, text.find("\n\n", begin) - at);
-        }
-    }
-    return found;
-}
-
 } // namespace
-
-std::string help_of(const std::string &introduction, const po::options_description &options,
-                    const std::string &examples) {
-    std::ostringstream text;
-    text << introduction << '\n' << options << examples;
-    return text.str();
-}
-
-std::string help_of(const std::string &introduction, const po::options_description &options,
-                    const std::string &examples, const std::string &command,
-                    const std::vector<const char *> &options_of_command) {
-    const std::string head = "Usage: ";
-    const std::string tool = introduction.substr(head.size(), introduction.find(' ', head.size()) - head.size());
-    const size_t end_of_usage = introduction.find("\n\n");
-    const std::string call = tool + " " + command;
-    std::string usage = std::string(head.size(), ' ') + introduction.substr(head.size(), end_of_usage - head.size());
-    usage = entries_of(usage, call);
-    usage.replace(0, head.size(), head);
-    constexpr unsigned width = 80;
-    po::options_description own("Options", width, width * 7 / 10);
-    for (const auto &option : options.options()) {
-        const std::string &name = option->long_name();
-        if (name == "help") {
-            own.add(option);
-        } else if (takes(options_of_command, name)) {
-            const std::string value = option->format_parameter();
-            own.add_options()(name.c_str(),
-                              value.empty()
-                                  ? new po::untyped_value(true)
-                                  : static_cast<po::value_semantic *>(po::value<std::string>()->value_name(value)),
-                              clauses_of(option->description(), command).c_str());
-        }
-    }
-    const std::string own_examples = entries_of(examples, call);
-    const std::string own_introduction = usage + "\n" + entries_of(introduction.substr(end_of_usage), command);
-    return help_of(own_introduction + words_explained(introduction, usage), own,
-                   (own_examples.empty() ? "" : "\nExamples:\n" + own_examples) + "\n'" + tool +
-                       " --help' tells of all commands and of exit codes.\n");
-}
 
 po::variables_map parse_arguments(const std::vector<std::string> &arguments, const po::options_description &options,
                                   const po::positional_options_description &positional, const std::string &prose) {
@@ -269,6 +172,13 @@ std::string op_called(const std::string &name) {
     return std::string(core::standard_name(name));
 }
 
+std::string one_op(const std::vector<std::string> &words) {
+    if (words.size() > 1) {
+        throw UsageError("one op at a time; '" + words[1] + "' is a second one");
+    }
+    return words.empty() ? "" : op_called(words.front());
+}
+
 // boost::lexical_cast takes "-1" for an unsigned number.
 uint64_t parse_number(const std::string &text, const std::string &option, uint64_t minimum, uint64_t maximum) {
     uint64_t value = 0;
@@ -278,6 +188,18 @@ uint64_t parse_number(const std::string &text, const std::string &option, uint64
                          std::to_string(maximum));
     }
     return value;
+}
+
+size_t parse_choice(const std::string &text, const std::string &option, const std::vector<std::string> &values) {
+    const auto found = std::find(values.begin(), values.end(), text);
+    if (found == values.end()) {
+        std::string all = values.front();
+        for (size_t i = 1; i < values.size(); ++i) {
+            all += (i + 1 < values.size() ? ", " : " or ") + values[i];
+        }
+        throw UsageError(option + " '" + text + "': expected " + all + did_you_mean(text, values));
+    }
+    return static_cast<size_t>(found - values.begin());
 }
 
 double parse_duration(const std::string &text, const std::string &option) {

@@ -1,5 +1,7 @@
 #include "cli/command_line.hpp"
 
+#include <algorithm>
+
 #include "cli/exit.hpp"
 #include "cli/format.hpp"
 #include "cli/variables.hpp"
@@ -55,6 +57,39 @@ void CommandLine::text(const char *name, const char *value, std::string &into, c
         name, value, [&into](const std::string &text) { into = text; }, help);
 }
 
+void CommandLine::text(const char *name, const char *value, std::string &into, bool (*is_right)(const std::string &),
+                       const char *expected, const char *help) {
+    const auto take = [=, name = std::string(name), &into](const std::string &text) {
+        if (!is_right(text)) {
+            throw UsageError("--" + name + " '" + text + "': expected " + expected);
+        }
+        into = text;
+    };
+    one(name, value, take, help);
+}
+
+void CommandLine::choice(const char *name, const char *value, uint32_t &into, const Texts &values, const char *help) {
+    const auto take = [=, name = std::string("--") + name, &into](const std::string &text) {
+        into = static_cast<uint32_t>(parse_choice(text, name, values));
+    };
+    one(name, value, take, help);
+}
+
+void CommandLine::choices(const char *name, const char *value, Texts &into, const Texts &values, const char *help) {
+    const auto take = [=, name = std::string("--") + name, &into](const Texts &texts) {
+        for (const std::string &text : texts) {
+            (void)parse_choice(text, name, values);
+        }
+        into = texts;
+    };
+    each(name, value, take, help);
+}
+
+void CommandLine::prose(const char *name, const char *value, std::string &into, const char *help) {
+    prose_ = name;
+    text(name, value, into, help);
+}
+
 void CommandLine::texts(const char *name, const char *value, Texts &into, const char *help) {
     each(
         name, value, [&into](const Texts &texts) { into = texts; }, help);
@@ -103,26 +138,64 @@ void CommandLine::help(const char *help) {
     description_.add_options()("help,h", help);
 }
 
-void CommandLine::words(const char *name) {
+void CommandLine::words(const char *name, Texts &into) {
     words_ = name;
     positional_.add(name, -1);
+    takes_words_ = [&into](const Texts &words) { into = words; };
 }
 
-Asked CommandLine::parse(const std::vector<std::string> &arguments, const std::string &prose) {
+void CommandLine::words(const char *name, std::string &into) {
+    words_ = name;
+    positional_.add(name, -1);
+    takes_words_ = [&into](const Texts &words) { into = words.empty() ? "" : words.back(); };
+}
+
+void CommandLine::conflict(Names some, Names others, const char *message) {
+    rules_.push_back({std::move(some), std::move(others), false, message});
+}
+
+void CommandLine::need(Names some, Names others, const char *message) {
+    rules_.push_back({std::move(some), std::move(others), true, message});
+}
+
+Asked CommandLine::parse(const std::vector<std::string> &arguments) {
     po::options_description all = description_; // whose help has no word of these
     if (!words_.empty()) {
         all.add_options()(words_.c_str(), po::value<Texts>());
     }
-    values_ = parse_arguments(arguments, all, positional_, prose);
+    values_ = parse_arguments(arguments, all, positional_, prose_);
     return given("help") ? Asked::help : given("version") ? Asked::version : Asked::work;
 }
 
-void CommandLine::store() const {
+void CommandLine::store(const Texts &words) const {
+    if (takes_words_) {
+        takes_words_(words);
+    }
     for (const auto &[name, take] : takes_) {
         if (given(name)) {
             take(texts_of(name));
         }
     }
+    for (const Rule &rule : rules_) {
+        enforce(rule);
+    }
+}
+
+const char *CommandLine::first_given(const Names &names) const {
+    const auto found = std::find_if(names.begin(), names.end(), [&](const char *name) { return given(name); });
+    return found == names.end() ? nullptr : *found;
+}
+
+void CommandLine::enforce(const Rule &rule) const {
+    const char *one = first_given(rule.some);
+    const char *other = first_given(rule.others);
+    if (one == nullptr || (other == nullptr) != rule.are_needed) {
+        return;
+    }
+    const std::string message = rule.message;
+    throw UsageError(message.empty()            ? as_given(one) + " and " + as_given(other) + " contradict each other"
+                     : message.starts_with(' ') ? as_given(one) + message
+                                                : message);
 }
 
 CommandLine::Texts CommandLine::texts_of(const std::string &name) const {
@@ -139,13 +212,7 @@ std::string CommandLine::as_given(const std::string &name) const {
     return cli::as_given(values_, name);
 }
 
-void CommandLine::refuse_both(const char *one, const char *other, const char *why) const {
-    if (given(one) && given(other)) {
-        throw UsageError(std::string("--") + one + " and --" + other + " " + why);
-    }
-}
-
-void CommandLine::refuse_others(const std::string &where, const std::vector<const char *> &options, bool hints) const {
+void CommandLine::refuse_others(const std::string &where, const Names &options, bool hints) const {
     for (const auto &[option, value] : values_) {
         if (option != words_ && !takes(options, option)) {
             throw UsageError(as_given(option) + " has no meaning " + where +

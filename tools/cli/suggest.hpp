@@ -13,6 +13,17 @@ bool same_name(std::string_view a, std::string_view b);
 // Whether `name` is one of `wanted`, or nothing is wanted in particular.
 bool is_wanted(const std::vector<std::string> &wanted, std::string_view name);
 
+// Of a list of things that have names.
+template<class List>
+std::vector<std::string> names_of(const List &list) {
+    std::vector<std::string> names;
+    names.reserve(list.size());
+    for (const auto &one : list) {
+        names.push_back(one.name);
+    }
+    return names;
+}
+
 // At most three of `known`, best first: those a typing mistake or two away, then those that contain `typed`.
 std::vector<std::string> near_misses(std::string_view typed, const std::vector<std::string> &known);
 

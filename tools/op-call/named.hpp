@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command_line.hpp"
+#include "cli/suggest.hpp"
 
 namespace opdock::op_call {
 
@@ -30,16 +31,7 @@ void add_shapes(cli::CommandLine &line, std::vector<Named> &into, const char *he
 void add_attributes(cli::CommandLine &line, std::vector<Named> &into,
                     const char *help = "an attribute; lists of int are written 1,2,3");
 
-// Of a list of things that have names.
-template<class List>
-std::vector<std::string> names_of(const List &list) {
-    std::vector<std::string> names;
-    names.reserve(list.size());
-    for (const auto &one : list) {
-        names.push_back(one.name);
-    }
-    return names;
-}
+using cli::names_of;
 
 template<class List>
 std::optional<size_t> find_named(const List &list, const std::string &name) {

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/exit.hpp"
+
 namespace opdock::op_call {
 namespace {
 
@@ -49,6 +51,31 @@ std::string label_of(const json &subject) {
         text += " +" + output.get<std::string>();
     }
     return text;
+}
+
+bool asks_what_is_expected(const cli::CommandLine &line, const std::vector<std::string> &ops, const std::string &verb) {
+    const bool has_shapes = line.given("shapes"), is_all = line.given("all");
+    const bool has_call = line.given("shape") || line.given("attr") || line.given("output");
+    if (has_shapes && (is_all || has_call || !ops.empty())) {
+        throw cli::UsageError("--shapes says what to " + verb +
+                              "; give no op, no --shape, --attr or --output, and no --all beside it");
+    }
+    if (is_all && has_call) {
+        throw cli::UsageError("--all brings shapes of its own; give no --shape, --attr or --output beside it");
+    }
+    if (has_shapes || is_all) {
+        return false;
+    }
+    if (ops.empty()) {
+        throw cli::UsageError("what is to be " + verb +
+                              "d? Give an op with its shapes, --shapes FILE or --all; 'plugin-ls' lists the ops");
+    }
+    const char *format = line.given("json") ? "json" : line.given("format") ? "format" : nullptr;
+    if (!has_call && format != nullptr) {
+        throw cli::UsageError(line.as_given(format) +
+                              " prints what was measured; give --shape, --shapes or --all beside it");
+    }
+    return !has_call;
 }
 
 } // namespace opdock::op_call

@@ -28,4 +28,8 @@ nlohmann::json subject_json(const Subject &subject);
 std::string label_of(const Subject &subject);
 std::string label_of(const nlohmann::json &subject);
 
+// Checks that a command line says in one way what to measure: by an op with its call, by --shapes or by --all. True
+// where it has an op alone, which asks what that expects. `verb` is "tune" or "time". Throws cli::UsageError.
+bool asks_what_is_expected(const cli::CommandLine &line, const std::vector<std::string> &ops, const std::string &verb);
+
 } // namespace opdock::op_call

@@ -83,6 +83,9 @@ Plan checked_plan(const Host &host, const Request &request) {
 }
 
 int measure(const Request &request) {
+    if (request.shows_expected) {
+        return show_expected(request);
+    }
     if (!request.plot.empty()) {
         cli::require_gnuplot();
     }
@@ -123,28 +126,11 @@ int measure(const Request &request) {
     return all_written && !has_failed(document) && !is_slower ? cli::exit_fine : cli::exit_absent;
 }
 
-int execute(const Request &request) {
-    switch (request.action) {
-    case Action::measure:
-        return measure(request);
-    case Action::show_expected:
-        return show_expected(request);
-    case Action::version:
-        std::cout << "plugin-bench (opdock) " OPDOCK_TOOL_VERSION ", ABI " << OPDOCK_ABI_MAJOR << '.'
-                  << OPDOCK_ABI_MINOR << '\n';
-        return cli::exit_fine;
-    case Action::help:
-        break;
-    }
-    std::cout << help_text();
-    return cli::exit_fine;
-}
-
 } // namespace
 } // namespace opdock::plugin_bench
 
 int main(int argc, char **argv) {
     return opdock::op_call::run_json_tool("plugin-bench", {argv + 1, argv + argc}, [](const auto &arguments) {
-        return opdock::plugin_bench::execute(opdock::plugin_bench::parse_request(arguments));
+        return opdock::plugin_bench::tool.run(arguments, opdock::plugin_bench::measure);
     });
 }

@@ -2,44 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 
-#include "cli/command_line.hpp"
-#include "cli/exit.hpp"
 #include "cli/gnuplot.hpp"
 #include "op-call/source.hpp"
+#include "op-call/subject.hpp"
 
 namespace opdock::plugin_bench {
 namespace {
 
-constexpr const char *introduction =
-    R"(Usage: plugin-bench OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
-                    [--output NAME]... [OPTION...]
-       plugin-bench --shapes SHAPES.yaml [OPTION...]
-       plugin-bench [OP]... --all [OPTION...]
-
-Times ops: all implementations side by side, in rounds in which each runs a
-batch. Shows the median and the spread of one run, what it reaches of the rate
-at which the device copies and multiplies, measured in the same process, and
-what the host adds to a call. 'plugin-bench OP' alone shows what the op expects.
-
-A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
-normal ones, and integers that are an index into any other input. Or it is what
-plugin-run takes: random:i64[8]:0..100, zeros:i32[8], x.npy, x.safetensors:NAME.
-
-SHAPES.yaml is a list of shapes, the same that plugin-tune takes:
-  - op: rmsnorm_fwd
-    inputs: {input: "f32[4096,8192]", weight: "f32[8192]"}
-    impl: default.cpu                  # this and all below may be left out
-    attributes: {eps: 1e-6}
-    outputs: [rsigma]                  # optional ones that are wanted as well
-
---all times the given ops, or every op, for f32 and bf16 and three sizes: about
-16 thousand, 256 thousand and 4 million elements in the tensor with the most
-dims.
-)";
-
-constexpr const char *examples = R"(
-Examples:
+constexpr const char *examples = R"(Examples:
   plugin-bench rmsnorm_fwd
   plugin-bench rmsnorm_fwd --shape 'input=f32[512,1024]' \
                            --shape 'weight=f32[1024]' --budget 500ms
@@ -54,8 +26,7 @@ Ctrl-C ends the measurement and prints what is done; a second one ends the
 program at once.
 
 Exit codes: 0 fine; 1 something failed, is absent or, with --fail-above, got
-slower; 2 wrong usage; 130 Ctrl-C, 143 SIGTERM (128 + the signal).
-)";
+slower; 2 wrong usage; 130 Ctrl-C, 143 SIGTERM (128 + the signal).)";
 
 // "1.1": times as long as before.
 double ratio_of(const std::string &text) {
@@ -92,65 +63,57 @@ cli::CommandLine describe_options(Request &request) {
     line.prefix();
     line.format(request.json, "docs/plugin-bench-json.md");
     line.ends();
-    line.words("ops");
+    line.need({"fail-above"}, {"compare"}, " says what --compare may find; give --compare FILE beside it");
+    line.words("ops", request.ops);
     return line;
 }
 
-// Which of the three ways to say what to measure.
-void check_what_to_measure(Request &request) {
-    const bool has_call = !request.inputs.empty() || !request.attributes.empty() || !request.outputs.empty();
-    if (!request.shapes.empty() && (request.all || has_call || !request.ops.empty())) {
-        throw cli::UsageError(
-            "--shapes says what to time; give no op, no --shape, --attr or --output, and no --all beside it");
-    }
-    if (request.all && has_call) {
-        throw cli::UsageError("--all brings shapes of its own; give no --shape, --attr or --output beside it");
-    }
-    if (!request.shapes.empty() || request.all) {
-        return;
-    }
-    if (request.ops.empty()) {
-        throw cli::UsageError("what is to be timed? Give an op with its shapes, --shapes FILE or --all; 'plugin-ls' "
-                              "lists the ops");
-    }
-    if (request.ops.size() > 1) {
-        throw cli::UsageError("one op at a time without --all; '" + request.ops[1] + "' is a second one");
-    }
-    if (!has_call && (request.json || request.prints_csv)) {
-        throw cli::UsageError(std::string(request.json ? "--json" : "--format csv") +
-                              " prints what was measured; give --shape, --shapes or --all beside it");
-    }
-    request.action = has_call ? Action::measure : Action::show_expected;
-}
-
-} // namespace
-
-Request parse_request(const std::vector<std::string> &arguments) {
-    Request request;
-    cli::CommandLine line = describe_options(request);
-    if (const cli::Asked asked = line.parse(arguments); asked != cli::Asked::work) {
-        request.action = asked == cli::Asked::version ? Action::version : Action::help;
-        return request;
-    }
-    line.store();
-    request.action = Action::measure;
-    request.ops = line.words();
+void check_benchmark(const cli::CommandLine &line, Request &request) {
     std::transform(request.ops.begin(), request.ops.end(), request.ops.begin(), cli::op_called);
     cli::check_plot_name(request.plot);
-    if (request.fail_above != 0 && request.compare.empty()) {
-        throw cli::UsageError("--fail-above says what --compare may find; give --compare FILE beside it");
-    }
     request.prints_csv = line.texts_of("format") == std::vector<std::string>{"csv"};
     if (request.prints_csv && !request.compare.empty()) {
         throw cli::UsageError("--format csv has no place for what --compare finds; write the table with --csv FILE");
     }
-    check_what_to_measure(request);
-    return request;
+    request.shows_expected = op_call::asks_what_is_expected(line, request.ops, "time");
+    if (request.ops.size() > 1 && !request.all) {
+        throw cli::UsageError("one op at a time without --all; '" + request.ops[1] + "' is a second one");
+    }
 }
 
-std::string help_text() {
-    Request none;
-    return cli::help_of(introduction, describe_options(none).description(), examples);
-}
+} // namespace
+
+const cli::Tool<Request> tool = {{"plugin-bench", cli::version_with_abi("plugin-bench"),
+                                  R"(Times ops: all implementations side by side, in rounds in which each runs a
+batch. Shows the median and the spread of one run, what it reaches of the rate
+at which the device copies and multiplies, measured in the same process, and
+what the host adds to a call. 'plugin-bench OP' alone shows what the op expects.
+
+A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
+normal ones, and integers that are an index into any other input. Or it is what
+plugin-run takes: random:i64[8]:0..100, zeros:i32[8], x.npy, x.safetensors:NAME.
+
+SHAPES.yaml is a list of shapes, the same that plugin-tune takes:
+  - op: rmsnorm_fwd
+    inputs: {input: "f32[4096,8192]", weight: "f32[8192]"}
+    impl: default.cpu                  # this and all below may be left out
+    attributes: {eps: 1e-6}
+    outputs: [rsigma]                  # optional ones that are wanted as well
+
+--all times the given ops, or every op, for f32 and bf16 and three sizes: about
+16 thousand, 256 thousand and 4 million elements in the tensor with the most
+dims.)",
+                                  examples},
+                                 describe_options,
+                                 {{{"",
+                                    R"(OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
+ [--output NAME]... [OPTION...]
+--shapes SHAPES.yaml [OPTION...]
+[OP]... --all [OPTION...])",
+                                    "",
+                                    {0, SIZE_MAX},
+                                    {}},
+                                   nullptr,
+                                   check_benchmark}}};
 
 } // namespace opdock::plugin_bench

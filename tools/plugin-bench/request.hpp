@@ -5,15 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "cli/tool.hpp"
 #include "op-call/subject.hpp"
 
 namespace opdock::plugin_bench {
 
-enum class Action { measure, show_expected, version, help };
-
 struct Request {
-    Action action = Action::help;
     std::vector<std::string> ops; // one with --shape, any number with --all
+    bool shows_expected = false;  // what the op expects, in place of measuring
     std::vector<op_call::Named> inputs;
     std::vector<op_call::Named> attributes;
     std::vector<std::string> outputs; // optional ones
@@ -34,9 +33,6 @@ struct Request {
     std::vector<std::string> modules; // absolute
 };
 
-// `arguments` without the program's name. Throws cli::UsageError.
-Request parse_request(const std::vector<std::string> &arguments);
-
-std::string help_text();
+extern const cli::Tool<Request> tool;
 
 } // namespace opdock::plugin_bench

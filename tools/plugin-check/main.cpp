@@ -333,30 +333,16 @@ int list(const Request &request) {
     return cli::exit_fine;
 }
 
-int execute(const Request &request) {
-    switch (request.action) {
-    case Request::Action::check:
-        return check(request);
-    case Request::Action::list:
-        return list(request);
-    case Request::Action::worker:
-        return run_worker(request.job);
-    case Request::Action::version:
-        std::cout << "plugin-check (opdock) " OPDOCK_TOOL_VERSION ", ABI " << OPDOCK_ABI_MAJOR << '.'
-                  << OPDOCK_ABI_MINOR << '\n';
-        return cli::exit_fine;
-    case Request::Action::help:
-        break;
+int execute(const std::vector<std::string> &arguments) {
+    if (arguments.size() == 2 && arguments.front() == "--worker") { // plugin-check starts itself
+        return run_worker(arguments.back());
     }
-    std::cout << help_text();
-    return cli::exit_fine;
+    return tool.run(arguments, [](const Request &request) { return request.lists ? list(request) : check(request); });
 }
 
 } // namespace
 } // namespace opdock::plugin_check
 
 int main(int argc, char **argv) {
-    return opdock::op_call::run_json_tool("plugin-check", {argv + 1, argv + argc}, [](const auto &arguments) {
-        return opdock::plugin_check::execute(opdock::plugin_check::parse_request(arguments));
-    });
+    return opdock::op_call::run_json_tool("plugin-check", {argv + 1, argv + argc}, opdock::plugin_check::execute);
 }

@@ -1,33 +1,13 @@
 #include "request.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
-
-#include "cli/command_line.hpp"
-#include "cli/exit.hpp"
 
 namespace opdock::plugin_check {
 namespace {
 
-constexpr const char *introduction =
-    R"(Usage: plugin-check FILE.so... [--op OP]... [OPTION...]
-       plugin-check --impl IMPL_ID [--op OP]... [OPTION...]
-
-Tries implementations from outside, as plugins bring them or as they are
-installed: each op in a process of its own, with inputs made up from its
-signature, against the op's reference implementation.
-
-It finds results that are wrong, not written or not repeatable; reads and writes
-beside tensors; inputs that change; calls that crash, hang, fail, or disturb
-each other on several threads; configs of the tune file that compute something
-else; dtypes that are listed and always declined; and of the file, symbols that
-meet those of others, search paths, and code that is written to.
-
-Inputs are different each time; the seed that is printed repeats them.
-)";
-
-constexpr const char *examples = R"(
-Examples:
+constexpr const char *examples = R"(Examples:
   plugin-check libacme.so
   plugin-check libacme.so --junit report.xml --html report.html
   plugin-check --impl default.cpu --op rmsnorm_fwd --seed 7
@@ -36,8 +16,12 @@ Examples:
   plugin-check libacme.so --glibc 2.40 --json
 
 Exit codes: 0 nothing was found; 1 something was, or there is nothing to check;
-2 wrong usage; 130 Ctrl-C, 143 SIGTERM.
-)";
+2 wrong usage; 130 Ctrl-C, 143 SIGTERM.)";
+
+bool is_version(const std::string &text) {
+    return !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos && text.front() != '.' &&
+           text.back() != '.';
+}
 
 cli::CommandLine describe_options(Request &request) {
     constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
@@ -56,10 +40,9 @@ cli::CommandLine describe_options(Request &request) {
     line.duration("timeout", "TIME", request.timeout,
                   "a case, with its repetitions, that takes longer hangs; 60s by default");
     line.duration("config-time", "TIME", request.config_seconds, "for the configs of one shape; 5s by default");
-    line.text("glibc", "VERSION", request.newest_glibc, "the file must not need a newer one than this");
-    line.flag(
-        "list", [&request] { request.action = Request::Action::list; },
-        "name the ops and implementations that would be checked");
+    line.text("glibc", "VERSION", request.newest_glibc, is_version, "a version such as 2.28",
+              "the file must not need a newer one than this");
+    line.flag("list", request.lists, "name the ops and implementations that would be checked");
     line.format(request.json, "docs/plugin-check-json.md");
     line.text("junit", "FILE", request.junit, "write a report that build servers read");
     line.text("html", "FILE", request.html, "write a report for people: one file that needs no network");
@@ -67,34 +50,11 @@ cli::CommandLine describe_options(Request &request) {
     line.modules(request.modules, "search this first: for a device, or the reference of a vendor's op");
     line.prefix();
     line.ends();
-    line.words("files");
+    line.words("files", request.files);
     return line;
 }
 
-bool is_version(const std::string &text) {
-    return !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos && text.front() != '.' &&
-           text.back() != '.';
-}
-
-} // namespace
-
-Request parse_request(const std::vector<std::string> &arguments) {
-    Request request;
-    if (arguments.size() == 2 && arguments.front() == "--worker") { // plugin-check starts itself
-        request.action = Request::Action::worker;
-        request.job = arguments.back();
-        return request;
-    }
-    cli::CommandLine line = describe_options(request);
-    if (const cli::Asked asked = line.parse(arguments); asked != cli::Asked::work) {
-        request.action = asked == cli::Asked::version ? Request::Action::version : Request::Action::help;
-        return request;
-    }
-    request.action = Request::Action::check;
-    line.store();
-    for (const std::string &file : line.words()) {
-        request.files.push_back(cli::absolute_path(file));
-    }
+void check_request(const cli::CommandLine & /*line*/, Request &request) {
     std::transform(request.ops.begin(), request.ops.end(), request.ops.begin(), cli::op_called);
     if (request.files.empty() && request.impls.empty()) {
         throw cli::UsageError("what is to be checked? Give a plugin's file, or an implementation with --impl; "
@@ -106,15 +66,31 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (request.only_case && (!request.seed || request.ops.size() != 1)) {
         throw cli::UsageError("--case needs --seed and one --op: it is the case of these");
     }
-    if (!request.newest_glibc.empty() && !is_version(request.newest_glibc)) {
-        throw cli::UsageError("--glibc '" + request.newest_glibc + "': expected a version such as 2.28");
-    }
-    return request;
 }
 
-std::string help_text() {
-    Request none;
-    return cli::help_of(introduction, describe_options(none).description(), examples);
-}
+} // namespace
+
+const cli::Tool<Request> tool = {{"plugin-check", cli::version_with_abi("plugin-check"),
+                                  R"(Tries implementations from outside, as plugins bring them or as they are
+installed: each op in a process of its own, with inputs made up from its
+signature, against the op's reference implementation.
+
+It finds results that are wrong, not written or not repeatable; reads and writes
+beside tensors; inputs that change; calls that crash, hang, fail, or disturb
+each other on several threads; configs of the tune file that compute something
+else; dtypes that are listed and always declined; and of the file, symbols that
+meet those of others, search paths, and code that is written to.
+
+Inputs are different each time; the seed that is printed repeats them.)",
+                                  examples},
+                                 describe_options,
+                                 {{{"",
+                                    R"(FILE.so... [--op OP]... [OPTION...]
+--impl IMPL_ID [--op OP]... [OPTION...])",
+                                    "",
+                                    {0, SIZE_MAX, "", true},
+                                    {}},
+                                   nullptr,
+                                   check_request}}};
 
 } // namespace opdock::plugin_check

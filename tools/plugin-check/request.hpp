@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/tool.hpp"
 #include "pinned.hpp"
 
 namespace opdock::plugin_check {
 
 struct Request {
-    enum class Action { check, list, worker, version, help };
-    Action action = Action::help;
     std::vector<std::string> files; // absolute
     std::vector<std::string> ops;   // none: all
     std::vector<std::string> impls; // none: all of the files
@@ -25,16 +24,13 @@ struct Request {
     double timeout = 60;       // seconds for a case
     double config_seconds = 5; // for the configs of a case
     std::string newest_glibc;  // "": any
+    bool lists = false;        // what would be checked
     bool json = false;
     std::string junit;
     std::string html;
     bool force = false;
-    std::string job; // of a worker
 };
 
-// `arguments` without the program's name. Throws cli::UsageError.
-Request parse_request(const std::vector<std::string> &arguments);
-
-std::string help_text();
+extern const cli::Tool<Request> tool;
 
 } // namespace opdock::plugin_check

@@ -4,7 +4,7 @@
 
 #include "cli/printable.hpp"
 #include "cli/table.hpp"
-#include "opdock/abi/version.h"
+#include "cli/tool.hpp"
 #include "render.hpp"
 
 namespace opdock::plugin_ls {
@@ -13,15 +13,10 @@ using cli::Page;
 using cli::Table;
 using nlohmann::json;
 
-std::string version_text() {
-    return "plugin-ls (opdock) " OPDOCK_TOOL_VERSION ", ABI " + std::to_string(OPDOCK_ABI_MAJOR) + "." +
-           std::to_string(OPDOCK_ABI_MINOR);
-}
-
 std::string render_bug_report(const Machine &machine, const json &document, const std::string &error) {
     const Page plain(false);
     Table facts;
-    facts.row({{"tool"}, {version_text()}});
+    facts.row({{"tool"}, {cli::version_with_abi("plugin-ls")}});
     facts.row({{"library"}, {machine.library}});
     facts.row({{"system"}, {machine.system}});
     facts.row({{"kernel"}, {machine.kernel}});

@@ -12,7 +12,4 @@ namespace opdock::plugin_ls {
 // One text to paste. `document` is null when the host did not open; `error` then says why.
 std::string render_bug_report(const Machine &machine, const nlohmann::json &document, const std::string &error);
 
-// "plugin-ls (opdock) 1.0.0, ABI 1.0"
-std::string version_text();
-
 } // namespace opdock::plugin_ls

@@ -247,11 +247,8 @@ int show_of_host(const Request &request, const Page &page) {
 int show(const Request &request) {
     const Page page = cli::page_of_stdout();
     switch (request.show) {
-    case Show::help:
-        std::cout << help_text();
-        return cli::exit_fine;
     case Show::version:
-        std::cout << version_text() << '\n';
+        std::cout << cli::version_with_abi("plugin-ls") << '\n';
         return cli::exit_fine;
     case Show::check:
         return show_check(request, page);
@@ -268,6 +265,6 @@ int show(const Request &request) {
 
 int main(int argc, char **argv) {
     return opdock::cli::run_tool("plugin-ls", [&] {
-        return opdock::plugin_ls::show(opdock::plugin_ls::parse_request({argv + 1, argv + argc}));
+        return opdock::plugin_ls::tool.run({argv + 1, argv + argc}, opdock::plugin_ls::show);
     });
 }

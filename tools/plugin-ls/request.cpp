@@ -4,21 +4,10 @@
 #include <memory>
 #include <string_view>
 
-#include "cli/command_line.hpp"
-#include "cli/exit.hpp"
-
 namespace opdock::plugin_ls {
 namespace {
 
-constexpr const char *introduction =
-    R"(Usage: plugin-ls [OPTION...]
-
-Shows which plugins opdock finds and, for each op, which implementations would
-be tried and in which order.
-)";
-
-constexpr const char *examples = R"(
-Examples:
+constexpr const char *examples = R"(Examples:
   plugin-ls                                    plugins and ops on one screen
   plugin-ls --device cpu --vendor opdock       what opdock has for the CPU
   plugin-ls --why rmsnorm_fwd --dtype bf16     why these, why not the others
@@ -35,8 +24,15 @@ Examples:
 Exit codes: 0 fine; 1 what was asked for is absent or differs, a module that
 was named was not taken, whatever the question, or the host did not open; 2
 wrong usage.
-Colour is used on terminals only, and never when NO_COLOR is set.
-)";
+Colour is used on terminals only, and never when NO_COLOR is set.)";
+
+// TYPE or TYPE:INDEX, whatever types there are.
+bool is_device(const std::string &text) {
+    const size_t colon = std::min(text.find(':'), text.size());
+    const std::string_view index = std::string_view(text).substr(std::min(colon + 1, text.size()));
+    return colon != 0 && (colon == text.size() ||
+                          (!index.empty() && index.find_first_not_of("0123456789") == std::string_view::npos));
+}
 
 cli::CommandLine describe_options(Request &request) {
     cli::CommandLine line(56);
@@ -60,7 +56,7 @@ cli::CommandLine describe_options(Request &request) {
     };
     asks("op", "OP", Show::op, "one op: its signature, its implementations, its chains");
     asks("why", "OP", Show::why, "one decision: each implementation, and the rule that kept or dropped it");
-    line.text("device", "DEVICE", request.device,
+    line.text("device", "DEVICE", request.device, is_device, "TYPE or TYPE:INDEX, such as \"cpu\" or \"cuda:1\"",
               "only what is for this type of device, \"cuda\"; with --why: on this device, \"cuda:1\"");
     line.text("plugin", "ID", request.filter.plugin, "only what this plugin brings");
     line.text("vendor", "NAME", request.filter.vendor, "only what plugins of this vendor bring");
@@ -84,41 +80,27 @@ cli::CommandLine describe_options(Request &request) {
     line.flag("verbose,v", request.verbose, "with details of every implementation, builds of plugins, and vendors");
     asks("version", nullptr, Show::version, cli::CommandLine::version_help);
     line.help();
+    line.need({"dtype"}, {"why"}, " belongs to --why");
+    line.conflict({"plugin", "vendor"},
+                  {"why", "paths", "policy", "devices", "check", "exists", "freeze", "frozen", "bug-report", "version"},
+                  "--plugin and --vendor narrow the list of plugins and ops, and --op and --rejected");
+    line.conflict({"device"},
+                  {"paths", "policy", "devices", "check", "exists", "freeze", "frozen", "bug-report", "version"},
+                  " belongs to --why, --op, and the list of plugins and ops");
+    line.need({"shape", "attr"}, {"why"}, "--shape and --attr belong to --why");
+    line.conflict({"dtype"}, {"shape", "attr"}, " has no meaning with --shape, which says the dtypes");
+    line.conflict({"rescan"}, {"check", "version"}, " has no meaning with --check and --version, which open no host");
+    line.conflict({"json"}, {"exists", "frozen", "bug-report", "version"},
+                  " has no meaning with --exists, --frozen, --bug-report and --version");
     return line;
 }
 
-// TYPE or TYPE:INDEX, whatever types there are.
-bool is_device(const std::string &text) {
-    const size_t colon = std::min(text.find(':'), text.size());
-    const std::string_view index = std::string_view(text).substr(std::min(colon + 1, text.size()));
-    return colon != 0 && (colon == text.size() ||
-                          (!index.empty() && index.find_first_not_of("0123456789") == std::string_view::npos));
-}
-
-// What describes one call.
-void check_call(const Request &request) {
-    if (request.shapes.empty() && request.attributes.empty()) {
-        return;
+void check_request(const cli::CommandLine & /*line*/, Request &request) {
+    if (request.show == Show::op || request.show == Show::why) {
+        request.subject = cli::op_called(request.subject);
     }
-    if (request.show != Show::why) {
-        throw cli::UsageError("--shape and --attr belong to --why");
-    }
-    if (!request.dtype.empty()) {
-        throw cli::UsageError("--dtype has no meaning with --shape, which says the dtypes");
-    }
-}
-
-// What the list of plugins and ops is narrowed to.
-void check_filter(Request &request) {
-    if (request.show != Show::why && !request.dtype.empty()) {
-        throw cli::UsageError("--dtype belongs to --why");
-    }
-    const bool lists = request.show == Show::everything || request.show == Show::op || request.show == Show::rejected;
-    if (!lists && (!request.filter.plugin.empty() || !request.filter.vendor.empty())) {
-        throw cli::UsageError("--plugin and --vendor narrow the list of plugins and ops, and --op and --rejected");
-    }
-    if (!lists && request.show != Show::why && !request.device.empty()) {
-        throw cli::UsageError("--device belongs to --why, --op, and the list of plugins and ops");
+    if (request.show == Show::check || request.show == Show::frozen) {
+        request.subject = cli::absolute_path(request.subject);
     }
     if (request.show != Show::why) {
         request.filter.device = request.device.substr(0, request.device.find(':'));
@@ -127,40 +109,11 @@ void check_filter(Request &request) {
 
 } // namespace
 
-Request parse_request(const std::vector<std::string> &arguments) {
-    Request request;
-    cli::CommandLine line = describe_options(request);
-    if (line.parse(arguments) == cli::Asked::help) {
-        request.show = Show::help;
-        return request;
-    }
-    line.store();
-    if (!request.device.empty() && !is_device(request.device)) {
-        throw cli::UsageError("--device '" + request.device +
-                              "': expected TYPE or TYPE:INDEX, such as \"cpu\" or \"cuda:1\"");
-    }
-    if (request.show == Show::op || request.show == Show::why) {
-        request.subject = cli::op_called(request.subject);
-    }
-    if (request.show == Show::check || request.show == Show::frozen) {
-        request.subject = cli::absolute_path(request.subject);
-    }
-    check_filter(request);
-    check_call(request);
-    if (request.rescan && (request.show == Show::check || request.show == Show::version)) {
-        throw cli::UsageError("--rescan has no meaning with --check and --version, which open no host");
-    }
-    if (request.json && (request.show == Show::exists || request.show == Show::frozen ||
-                         request.show == Show::bug_report || request.show == Show::version)) {
-        throw cli::UsageError(line.as_given("json") +
-                              " has no meaning with --exists, --frozen, --bug-report and --version");
-    }
-    return request;
-}
-
-std::string help_text() {
-    Request none;
-    return cli::help_of(introduction, describe_options(none).description(), examples);
-}
+const cli::Tool<Request> tool = {{"plugin-ls", "",
+                                  R"(Shows which plugins opdock finds and, for each op, which implementations would
+be tried and in which order.)",
+                                  examples},
+                                 describe_options,
+                                 {{{"", R"([OPTION...])", "", {}, {}}, nullptr, check_request}}};
 
 } // namespace opdock::plugin_ls

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/tool.hpp"
 #include "document.hpp"
 #include "op-call/named.hpp"
 
@@ -22,8 +23,7 @@ enum class Show {
     freeze,
     frozen,
     bug_report,
-    version,
-    help
+    version
 };
 
 struct Request {
@@ -41,9 +41,6 @@ struct Request {
     std::vector<std::string> modules; // absolute
 };
 
-// `arguments` without the program's name. Throws cli::UsageError.
-Request parse_request(const std::vector<std::string> &arguments);
-
-std::string help_text();
+extern const cli::Tool<Request> tool;
 
 } // namespace opdock::plugin_ls

@@ -14,6 +14,7 @@ int revert(const Request &request);
 int verify(const Request &request);
 int inspect(const Request &request);
 int rebase(const Request &request);
+int keygen(const Request &request);
 int import_flagscale(const Request &request);
 int install(const Request &request);
 int uninstall(const Request &request);

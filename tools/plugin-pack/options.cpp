@@ -1,63 +1,12 @@
 #include "options.hpp"
+
+#include "commands.hpp"
 #include "package.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
 
-constexpr const char *introduction =
-    R"(Usage: plugin-pack patch [--backend [NAME=]DIR@COMMIT]... --device-type TYPE
-                   --task TASK... --out PACKAGE (--key NAME.key | --unsigned)
-       plugin-pack unpatch (PACKAGE | --device-type TYPE --task TASK
-                   [--commit COMMIT]) --backend [NAME=]DIR...
-                   [--out DIR | --in-place] [--pub NAME.pub]
-       plugin-pack unpatch --3way PACKAGE --backend [NAME=]DIR@COMMIT...
-                   [--pub NAME.pub]
-       plugin-pack revert PACKAGE --backend [NAME=]DIR... [--pub NAME.pub]
-       plugin-pack rebase PACKAGE --backend [NAME=]DIR@COMMIT... --out PACKAGE
-                   (--key NAME.key | --unsigned) [--pub NAME.pub]
-       plugin-pack verify PACKAGE [--pub NAME.pub] [--decrypt-key NAME.key]
-       plugin-pack inspect PACKAGE [--pub NAME.pub] [--decrypt-key NAME.key]
-       plugin-pack install PACKAGE [--system | --folder DIR] [--pub NAME.pub]
-       plugin-pack uninstall NAME [--system | --folder DIR]
-       plugin-pack list [--system | --folder DIR] [--pub NAME.pub]
-       plugin-pack history [--system | --folder DIR] [--pub NAME.pub]
-                   [--out FILE]
-       plugin-pack keygen NAME [--passphrase-file FILE | --no-passphrase]
-       plugin-pack import-flagscale HARDWARE --backend NAME=DIR[@COMMIT]...
-                   --out DIR (--key NAME.key | --unsigned)
-
-Carries what a vendor changed in a framework's own source, with plugins, tune
-files and policies, in one signed file.
-
-  patch    packs all that differs from COMMIT in the checkout DIR: committed,
-           staged, in the worktree, or untracked. The repository is only read.
-           Without --backend the package is of plugins and their files alone.
-  unpatch  puts the adapted files together from a repository that has COMMIT, in
-           a folder of their own: build/TYPE/NAME. An earlier one is replaced as
-           a whole, or left as it is. --3way merges the changes with another
-           commit. --in-place changes the files of the checkout DIR instead.
-           Without PACKAGE the newest that is installed and fits is taken.
-  revert   takes back what unpatch --in-place did.
-  rebase   makes a package of the same changes to another commit.
-  verify   says who signed a package, and that nothing in it was changed; of one
-           that is encrypted all of it with --decrypt-key alone.
-  inspect  shows what is in it.
-  install  puts the files of a package where hosts find its plugins: in the
-           user's folder for plugins. An earlier one is replaced as a whole.
-  uninstall
-           takes them away again.
-  list     shows which packages are installed, and the files of earlier ones.
-  history  prints patch_history.yaml: device, task, backends and the commits
-           that there are packages for, the newest last.
-  keygen   makes NAME.key and NAME.pub, as plugin-sign does.
-  import-flagscale
-           makes packages of what stands in the folder hardware of FlagScale, or
-           in that of one device, one for each device and task; what cannot be
-           taken over is listed.
-)";
-
-constexpr const char *examples = R"(
-Examples:
+constexpr const char *examples = R"(Examples:
   plugin-pack keygen vendor --passphrase-file passphrase.txt
   plugin-pack patch --backend megatron=./Megatron-LM@core_r0.9 \
               --device-type Acme_A1 --task train --message "fused attention" \
@@ -73,64 +22,10 @@ Examples:
 
 Exit codes: 0 fine; 1 what was asked for is absent or failed; 2 wrong usage; 3
 the package is damaged, or by nobody who is trusted; 4 a patch does not fit,
-or changes and commit do not go together; 5 a newer package is there already.
-)";
+or changes and commit do not go together; 5 a newer package is there already.)";
 
-} // namespace
-
-const std::vector<cli::Command<Action>> &commands() {
-    static const std::vector<cli::Command<Action>> all = {
-        {"patch",
-         Action::patch,
-         nullptr,
-         {"backend",      "device-type", "task",     "out",       "plugin",          "tune",   "policy",
-          "license",      "model",       "message",  "contact",   "backend-version", "serial", "include-ignored",
-          "no-questions", "key",         "unsigned", "recipient", "passphrase-file", "force",  "json"}},
-        {"unpatch",
-         Action::unpatch,
-         "the PACKAGE, or --device-type and --task",
-         {"backend", "out", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run",
-          "json", "device-type", "task", "commit", "folder", "system", "in-place", "allow-older"},
-         true},
-        {"revert",
-         Action::revert,
-         "the PACKAGE",
-         {"backend", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run", "json"}},
-        {"install",
-         Action::install,
-         "the PACKAGE",
-         {"folder", "system", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "allow-older",
-          "dry-run", "json"}},
-        {"uninstall", Action::uninstall, "the NAME of a package, which list shows", {"folder", "system", "json"}},
-        {"list", Action::list, nullptr, {"folder", "system", "pub", "trusted", "allow-unsigned", "json"}},
-        {"history",
-         Action::history,
-         nullptr,
-         {"folder", "system", "out", "force", "pub", "trusted", "allow-unsigned", "json"}},
-        {"rebase",
-         Action::rebase,
-         "the PACKAGE",
-         {"backend", "out", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "serial", "key",
-          "unsigned", "recipient", "force", "json"}},
-        {"verify",
-         Action::verify,
-         "the PACKAGE",
-         {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
-        {"inspect",
-         Action::inspect,
-         "the PACKAGE",
-         {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
-        {"import-flagscale",
-         Action::import_flagscale,
-         "the folder HARDWARE",
-         {"backend", "out", "decrypt-key", "key", "unsigned", "recipient", "passphrase-file", "force", "json"}},
-        {"keygen", Action::keygen, "the NAME of the key", {"passphrase-file", "no-passphrase"}},
-    };
-    return all;
-}
-
-cli::CommandLine describe_options(Request &request) {
-    cli::CommandLine line(56);
+// What patch puts into a package.
+void add_contents(cli::CommandLine &line, Request &request) {
     const auto attaches = [&line, &request](const char *kind, const char *value, const char *help) {
         const auto take = [&request, kind](const std::vector<std::string> &files) {
             for (const std::string &file : files) {
@@ -139,23 +34,31 @@ cli::CommandLine describe_options(Request &request) {
         };
         line.each(kind, value, take, help);
     };
-    line.texts("backend", "BACKEND", request.backend_texts,
-               "[NAME=]DIR: a repository; patch: with @COMMIT behind it; may be repeated");
-    line.text("device-type", "TYPE", request.device_type, "VENDOR_MODEL, such as Acme_A1");
-    line.texts("task", "TASK", request.tasks, "train, inference or post_train; may be repeated");
-    line.path("out", "PATH", request.out,
-              "patch, rebase: the package; unpatch: the folder, build/TYPE without it; import-flagscale: the folder "
-              "of the packages; history: the file");
     attaches("plugin", "FILE.so", "patch: a plugin that belongs to it; may be repeated");
     attaches("tune", "FILE", "patch: a tune file; may be repeated");
     attaches("policy", "FILE", "patch: a policy; may be repeated");
     attaches("license", "FILE", "patch: a license; may be repeated");
     line.texts("model", "NAME", request.models, "patch: a model that it was tried with; may be repeated");
-    line.text("message", "TEXT", request.message, "patch: what was changed");
+    line.prose("message", "TEXT", request.message, "patch: what was changed");
     line.text("contact", "TEXT", request.contact, "patch: who answers questions");
     line.texts("backend-version", "[NAME=]TEXT", request.backend_versions,
                "patch: what people call COMMIT of this backend; what git describes it as without it; may be "
                "repeated");
+}
+
+cli::CommandLine describe_options(Request &request) {
+    cli::CommandLine line(56);
+    line.texts("backend", "BACKEND", request.backend_texts,
+               "[NAME=]DIR: a repository; patch: with @COMMIT behind it; may be repeated");
+    line.text("device-type", "TYPE", request.device_type, is_device_type,
+              "VENDOR_MODEL, such as Acme_A1: letters and digits with one '_' between them, a capital first",
+              "VENDOR_MODEL, such as Acme_A1");
+    line.choices("task", "TASK", request.tasks, {"train", "inference", "post_train"},
+                 "train, inference or post_train; may be repeated");
+    line.path("out", "PATH", request.out,
+              "patch, rebase: the package; unpatch: the folder, build/TYPE without it; import-flagscale: the folder "
+              "of the packages; history: the file");
+    add_contents(line, request);
     line.flag("no-questions", request.no_questions, "patch: ask for none of these four on the terminal");
     line.number("serial", request.serial, 1, most_serial,
                 "higher than that of the package before; patch: 1 without it; rebase: the old one and 1");
@@ -183,16 +86,139 @@ cli::CommandLine describe_options(Request &request) {
     line.flag("force", request.force, "overwrite files");
     line.format(request.json, "docs/packages.md");
     line.ends("the version of this tool", "this text; with a command, what is about it");
-    line.words("words");
+    line.conflict({"key"}, {"unsigned"});
+    line.conflict({"passphrase-file"}, {"no-passphrase"});
+    line.conflict({"pub"}, {"trusted"}, "--pub and --trusted are two answers to whom you trust; give one");
+    line.conflict({"system"}, {"folder"}, "--system and --folder are two answers to where; give one");
+    line.conflict({"in-place"}, {"out"});
+    line.words("words", request.subject);
     return line;
 }
 
-std::string help_text(const std::vector<std::string> &words) {
-    Request none;
-    if (!words.empty()) {
-        (void)cli::find_command(commands(), words.front()); // or what may have been meant
-    }
-    return cli::help_of(introduction, describe_options(none).description(), examples, commands(), words);
-}
+} // namespace
+
+const cli::Tool<Request> tool = {
+    {"plugin-pack", "plugin-pack (opdock) " OPDOCK_TOOL_VERSION,
+     R"(Carries what a vendor changed in a framework's own source, with plugins, tune
+files and policies, in one signed file.)",
+     examples},
+    describe_options,
+    {
+        {{"patch",
+          R"([--backend [NAME=]DIR@COMMIT]... --device-type TYPE
+ --task TASK... --out PACKAGE (--key NAME.key | --unsigned))",
+          R"(packs all that differs from COMMIT in the checkout DIR: committed, staged, in the worktree, or
+             untracked. The repository is only read. Without --backend the package is of plugins and their files
+             alone.)",
+          {},
+          {"backend",      "device-type", "task",     "out",       "plugin",          "tune",   "policy",
+           "license",      "model",       "message",  "contact",   "backend-version", "serial", "include-ignored",
+           "no-questions", "key",         "unsigned", "recipient", "passphrase-file", "force",  "json"},
+          {"device-type", "task", "out"},
+          "--device-type, --task and --out"},
+         patch,
+         check_patch,
+         read_commits},
+        {{"unpatch",
+          R"((PACKAGE | --device-type TYPE --task TASK
+ [--commit COMMIT]) --backend [NAME=]DIR...
+ [--out DIR | --in-place] [--pub NAME.pub]
+--3way PACKAGE --backend [NAME=]DIR@COMMIT...
+ [--pub NAME.pub])",
+          R"(puts the adapted files together from a repository that has COMMIT, in a folder of their own:
+             build/TYPE/NAME. An earlier one is replaced as a whole, or left as it is. --3way merges the changes
+             with another commit. --in-place changes the files of the checkout DIR instead. Without PACKAGE the
+             newest that is installed and fits is taken.)",
+          {0, 1, "the PACKAGE, or --device-type and --task", true},
+          {"backend", "out", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run",
+           "json", "device-type", "task", "commit", "folder", "system", "in-place", "allow-older"},
+          {"backend"},
+          "--backend [NAME=]DIR, a repository that has the commit"},
+         unpatch,
+         check_unpatch,
+         read_merged},
+        {{"revert",
+          "PACKAGE --backend [NAME=]DIR... [--pub NAME.pub]",
+          "takes back what unpatch --in-place did.",
+          {1, 1, "the PACKAGE", true},
+          {"backend", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run", "json"},
+          {"backend"},
+          "--backend [NAME=]DIR, a checkout that unpatch --in-place changed"},
+         revert,
+         nullptr,
+         read_merged},
+        {{"rebase",
+          R"(PACKAGE --backend [NAME=]DIR@COMMIT... --out PACKAGE
+ (--key NAME.key | --unsigned) [--pub NAME.pub])",
+          "makes a package of the same changes to another commit.",
+          {1, 1, "the PACKAGE", true},
+          {"backend", "out", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "serial", "key",
+           "unsigned", "recipient", "force", "json"},
+          {"backend", "out"},
+          "--backend [NAME=]DIR@COMMIT, the new commit, and --out"},
+         rebase,
+         check_keys,
+         read_commits},
+        {{"verify",
+          "PACKAGE [--pub NAME.pub] [--decrypt-key NAME.key]",
+          R"(says who signed a package, and that nothing in it was changed; of one that is encrypted all of it with
+             --decrypt-key alone.)",
+          {1, 1, "the PACKAGE", true},
+          {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
+         verify},
+        {{"inspect",
+          "PACKAGE [--pub NAME.pub] [--decrypt-key NAME.key]",
+          "shows what is in it.",
+          {1, 1, "the PACKAGE", true},
+          {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
+         inspect},
+        {{"install",
+          "PACKAGE [--system | --folder DIR] [--pub NAME.pub]",
+          R"(puts the files of a package where hosts find its plugins: in the user's folder for plugins. An earlier
+             one is replaced as a whole.)",
+          {1, 1, "the PACKAGE", true},
+          {"folder", "system", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "allow-older",
+           "dry-run", "json"}},
+         install},
+        {{"uninstall",
+          "NAME [--system | --folder DIR]",
+          "takes them away again.",
+          {1, 1, "the NAME of a package, which list shows"},
+          {"folder", "system", "json"}},
+         uninstall},
+        {{"list",
+          "[--system | --folder DIR] [--pub NAME.pub]",
+          "shows which packages are installed, and the files of earlier ones.",
+          {},
+          {"folder", "system", "pub", "trusted", "allow-unsigned", "json"}},
+         list},
+        {{"history",
+          R"([--system | --folder DIR] [--pub NAME.pub]
+ [--out FILE])",
+          R"(prints patch_history.yaml: device, task, backends and the commits that there are packages for, the
+             newest last.)",
+          {},
+          {"folder", "system", "out", "force", "pub", "trusted", "allow-unsigned", "json"}},
+         history,
+         check_history},
+        {{"keygen",
+          "NAME [--passphrase-file FILE | --no-passphrase]",
+          "makes NAME.key and NAME.pub, as plugin-sign does.",
+          {1, 1, "the NAME of the key", true},
+          {"passphrase-file", "no-passphrase"}},
+         keygen},
+        {{"import-flagscale",
+          R"(HARDWARE --backend NAME=DIR[@COMMIT]...
+ --out DIR (--key NAME.key | --unsigned))",
+          R"(makes packages of what stands in the folder hardware of FlagScale, or in that of one device, one for
+             each device and task; what cannot be taken over is listed.)",
+          {1, 1, "the folder HARDWARE", true},
+          {"backend", "out", "decrypt-key", "key", "unsigned", "recipient", "passphrase-file", "force", "json"},
+          {"backend", "out"},
+          "--backend NAME=DIR, a repository for each, and --out DIR"},
+         import_flagscale,
+         check_keys,
+         read_folders},
+    }};
 
 } // namespace opdock::plugin_pack

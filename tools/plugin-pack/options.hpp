@@ -1,19 +1,18 @@
-// What may stand on the command line of plugin-pack, and its help.
+// What each command of plugin-pack has to be given beside what its row says. All throw cli::UsageError.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "cli/command_line.hpp"
 #include "request.hpp"
 
 namespace opdock::plugin_pack {
 
-const std::vector<cli::Command<Action>> &commands();
+// Read --backend: with a commit, with one or without, and with one where --3way is given alone.
+void read_commits(const cli::CommandLine &line, Request &request);
+void read_folders(const cli::CommandLine &line, Request &request);
+void read_merged(const cli::CommandLine &line, Request &request);
 
-cli::CommandLine describe_options(Request &request);
-
-// Of the command that the first of `words` is, else of all.
-std::string help_text(const std::vector<std::string> &words = {});
+void check_patch(const cli::CommandLine &line, Request &request);
+void check_unpatch(const cli::CommandLine &line, Request &request);
+void check_history(const cli::CommandLine &line, Request &request);
+void check_keys(const cli::CommandLine &line, Request &request); // who signs what is written
 
 } // namespace opdock::plugin_pack

@@ -6,24 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace opdock::plugin_pack {
+#include "cli/tool.hpp"
 
-enum class Action {
-    patch,
-    unpatch,
-    revert,
-    verify,
-    inspect,
-    rebase,
-    keygen,
-    import_flagscale,
-    install,
-    uninstall,
-    list,
-    history,
-    version,
-    help
-};
+namespace opdock::plugin_pack {
 
 // NAME=DIR@COMMIT: patch and rebase need the commit, unpatch takes one with --3way; NAME is the folder's without it.
 struct BackendPlace {
@@ -34,8 +19,6 @@ struct BackendPlace {
 };
 
 struct Request {
-    Action action = Action::help;
-    std::vector<std::string> words; // with --help: what it is asked about
     std::string subject; // the package; keygen: the name of the key; import_flagscale: the folder; uninstall: a name
     std::vector<std::string> backend_texts; // as they were given
     std::vector<BackendPlace> backends;
@@ -77,9 +60,6 @@ struct Request {
     bool json = false;
 };
 
-// `arguments` without the program's name. Throws cli::UsageError.
-Request parse_request(const std::vector<std::string> &arguments);
-
-std::string version_text();
+extern const cli::Tool<Request> tool;
 
 } // namespace opdock::plugin_pack

@@ -1,6 +1,9 @@
 #include "signing.hpp"
 
+#include <iostream>
+
 #include "attachments.hpp"
+#include "commands.hpp"
 #include "keys/key_files.hpp"
 
 namespace opdock::plugin_pack {
@@ -26,6 +29,11 @@ std::string Signing::print(const Package &package) const {
 std::string Signing::text() const {
     return (key_ ? "signed with " + key_->public_key.text() : std::string("signed by nobody")) +
            (recipients_.empty() ? "" : ", encrypted");
+}
+
+int keygen(const Request &request) {
+    std::cout << keys::make_key_files(request.subject, {request.passphrase_file, request.no_passphrase});
+    return cli::exit_fine;
 }
 
 } // namespace opdock::plugin_pack

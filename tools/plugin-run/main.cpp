@@ -32,15 +32,6 @@ void show_expected(const Request &request, const Signature &signature, const Op 
 }
 
 int execute(const Request &request) {
-    if (request.help) {
-        std::cout << help_text();
-        return cli::exit_fine;
-    }
-    if (request.version) {
-        std::cout << "plugin-run (opdock) " OPDOCK_TOOL_VERSION ", ABI " << OPDOCK_ABI_MAJOR << '.' << OPDOCK_ABI_MINOR
-                  << '\n';
-        return cli::exit_fine;
-    }
     // Its own log is what a program that embeds the host would see: which implementation serves, and each fallback.
     const Host host = cli::open_host(request.modules, true);
     op_call::check_modules(host, request.modules);
@@ -73,6 +64,6 @@ int execute(const Request &request) {
 
 int main(int argc, char **argv) {
     return opdock::op_call::run_json_tool("plugin-run", {argv + 1, argv + argc}, [](const auto &arguments) {
-        return opdock::plugin_run::execute(opdock::plugin_run::parse_request(arguments));
+        return opdock::plugin_run::tool.run(arguments, opdock::plugin_run::execute);
     });
 }

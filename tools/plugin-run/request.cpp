@@ -1,37 +1,14 @@
 #include "request.hpp"
 
+#include <cstdint>
 #include <limits>
 
-#include "cli/command_line.hpp"
-#include "cli/exit.hpp"
 #include "op-call/source.hpp"
 
 namespace opdock::plugin_run {
 namespace {
 
-constexpr const char *introduction =
-    R"(Usage: plugin-run OP --in NAME=SOURCE... [--attr NAME=VALUE]...
-                  [--output NAME[=FILE]]... [OPTION...]
-       plugin-run OP
-
-Runs one op once (or often) and shows what served it, how long it took and what
-came out. Outputs are allocated from the op's signature; optional ones only when
---output names them. 'plugin-run OP' alone shows what the op expects.
-
-A SOURCE is a file or made up:
-  x.npy                       NumPy's format; has no bf16
-  x.safetensors:weight        one tensor of a file; without ':NAME' the one
-                              called as the input
-  random:bf16[64,1024]        standard normal numbers
-  random:i64[8]:0..100        evenly spread, 0 to 99; integers need a range
-  random:f32[8]:-1..1         evenly spread, -1 to 1
-  zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
-A list parameter takes --in (and --output) once for each tensor. A 'mut' input
-can be written with --output as well.
-)";
-
-constexpr const char *examples = R"(
-Examples:
+constexpr const char *examples = R"(Examples:
   plugin-run rmsnorm_fwd
   plugin-run rmsnorm_fwd --in input=random:bf16[64,1024] \
                          --in weight=ones:bf16[1024]
@@ -42,8 +19,7 @@ Examples:
                                --in target=random:i64[8]:0..100
 
 Exit codes: 0 fine; 1 the op, an implementation or a file is absent, a file of
---modules was not taken, or the call failed; 2 wrong usage.
-)";
+--modules was not taken, or the call failed; 2 wrong usage.)";
 
 cli::CommandLine describe_options(Request &request) {
     cli::CommandLine line(54);
@@ -61,41 +37,49 @@ cli::CommandLine describe_options(Request &request) {
     line.prefix();
     line.format(request.json, "docs/plugin-run-json.md");
     line.ends();
-    line.words("op");
+    line.words("op", request.op);
     return line;
 }
 
-} // namespace
-
-Request parse_request(const std::vector<std::string> &arguments) {
-    Request request;
-    cli::CommandLine line = describe_options(request);
-    const cli::Asked asked = line.parse(arguments);
-    request.help = asked == cli::Asked::help;
-    request.version = asked == cli::Asked::version;
-    if (asked != cli::Asked::work) {
-        return request;
-    }
-    line.store();
-    const std::vector<std::string> ops = line.words();
-    if (ops.empty()) {
+void read_op(const cli::CommandLine &line, Request &request) {
+    request.op = cli::one_op(line.words());
+    if (request.op.empty()) {
         throw cli::UsageError("which op? 'plugin-ls' lists those there are");
     }
-    if (ops.size() != 1) {
-        throw cli::UsageError("one op at a time; '" + ops[1] + "' is a second one");
-    }
-    request.op = cli::op_called(ops.front());
-    return request;
 }
+
+} // namespace
 
 bool asks_what_is_expected(const Request &request) {
     return request.inputs.empty() && request.attributes.empty() && request.outputs.empty() && request.impl.empty() &&
            request.repeat == 0;
 }
 
-std::string help_text() {
-    Request none;
-    return cli::help_of(introduction, describe_options(none).description(), examples);
-}
+const cli::Tool<Request> tool = {{"plugin-run", cli::version_with_abi("plugin-run"),
+                                  R"(Runs one op once (or often) and shows what served it, how long it took and what
+came out. Outputs are allocated from the op's signature; optional ones only when
+--output names them. 'plugin-run OP' alone shows what the op expects.
+
+A SOURCE is a file or made up:
+  x.npy                       NumPy's format; has no bf16
+  x.safetensors:weight        one tensor of a file; without ':NAME' the one
+                              called as the input
+  random:bf16[64,1024]        standard normal numbers
+  random:i64[8]:0..100        evenly spread, 0 to 99; integers need a range
+  random:f32[8]:-1..1         evenly spread, -1 to 1
+  zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
+A list parameter takes --in (and --output) once for each tensor. A 'mut' input
+can be written with --output as well.)",
+                                  examples},
+                                 describe_options,
+                                 {{{"",
+                                    R"(OP --in NAME=SOURCE... [--attr NAME=VALUE]...
+ [--output NAME[=FILE]]... [OPTION...]
+OP)",
+                                    "",
+                                    {0, SIZE_MAX},
+                                    {}},
+                                   nullptr,
+                                   read_op}}};
 
 } // namespace opdock::plugin_run

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/tool.hpp"
 #include "op-call/named.hpp"
 
 namespace opdock::plugin_run {
@@ -12,8 +13,6 @@ namespace opdock::plugin_run {
 using op_call::Named;
 
 struct Request {
-    bool help = false;
-    bool version = false;
     std::string op;
     std::vector<Named> inputs;
     std::vector<Named> attributes;
@@ -30,9 +29,6 @@ struct Request {
 // Whether it only names an op, to learn what that expects.
 bool asks_what_is_expected(const Request &request);
 
-// `arguments` without the program's name. Throws cli::UsageError.
-Request parse_request(const std::vector<std::string> &arguments);
-
-std::string help_text();
+extern const cli::Tool<Request> tool;
 
 } // namespace opdock::plugin_run

@@ -6,6 +6,7 @@
 
 namespace opdock::plugin_sign {
 
+int keygen(const Request &request);
 int sign(const Request &request);
 int verify(const Request &request);
 int digest_files(const Request &request);

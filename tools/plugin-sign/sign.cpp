@@ -30,6 +30,11 @@ std::vector<core::FileSignature> signatures_in(const std::string &path) {
 
 } // namespace
 
+int keygen(const Request &request) {
+    std::cout << keys::make_key_files(request.subjects.front(), {request.passphrase_file, request.no_passphrase});
+    return cli::exit_fine;
+}
+
 int sign(const Request &request) {
     const PluginFiles files = plugin_files(request.subjects.front());
     refuse_no_plugin(files);

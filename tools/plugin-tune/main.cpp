@@ -11,7 +11,6 @@
 #include "cli/printable.hpp"
 #include "cli/written_file.hpp"
 #include "jobs.hpp"
-#include "known.hpp"
 #include "op-call/device.hpp"
 #include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
@@ -19,7 +18,6 @@
 #include "report.hpp"
 #include "request.hpp"
 #include "tune.hpp"
-#include "tune_files.hpp"
 
 namespace opdock::plugin_tune {
 namespace {
@@ -87,6 +85,9 @@ void check_database(const Host &host, const Request &request) {
 }
 
 int tune(const Request &request) {
+    if (request.shows_expected) {
+        return show_expected(request);
+    }
     if (!request.plot.empty()) {
         cli::require_gnuplot();
     }
@@ -121,40 +122,11 @@ int tune(const Request &request) {
     return exit_code_of(document, interrupts.signal());
 }
 
-int execute(const Request &request) {
-    switch (request.action) {
-    case Action::tune:
-        return tune(request);
-    case Action::show_expected:
-        return show_expected(request);
-    case Action::export_results:
-        return export_results(request);
-    case Action::import_results:
-        return import_results(request);
-    case Action::merge:
-        return merge(request);
-    case Action::convert:
-        return convert(request);
-    case Action::list:
-        return list(request);
-    case Action::forget:
-        return forget(request);
-    case Action::version:
-        std::cout << "plugin-tune (opdock) " OPDOCK_TOOL_VERSION ", ABI " << OPDOCK_ABI_MAJOR << '.' << OPDOCK_ABI_MINOR
-                  << '\n';
-        return cli::exit_fine;
-    case Action::help:
-        break;
-    }
-    std::cout << help_text(request.words);
-    return cli::exit_fine;
-}
-
 } // namespace
 } // namespace opdock::plugin_tune
 
 int main(int argc, char **argv) {
     return opdock::op_call::run_json_tool("plugin-tune", {argv + 1, argv + argc}, [](const auto &arguments) {
-        return opdock::plugin_tune::execute(opdock::plugin_tune::parse_request(arguments));
+        return opdock::plugin_tune::tool.run(arguments, opdock::plugin_tune::tune);
     });
 }

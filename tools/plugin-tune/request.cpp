@@ -1,42 +1,17 @@
 #include "request.hpp"
 
-#include <algorithm>
+#include <cstdint>
 
-#include "cli/command_line.hpp"
-#include "cli/exit.hpp"
 #include "cli/gnuplot.hpp"
-#include "cli/suggest.hpp"
+#include "known.hpp"
 #include "op-call/source.hpp"
 #include "opdock/opdock.h"
+#include "tune_files.hpp"
 
 namespace opdock::plugin_tune {
 namespace {
 
-constexpr const char *introduction =
-    R"(Usage: plugin-tune OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
-                   [--output NAME]... [OPTION...]
-       plugin-tune --shapes SHAPES.yaml [OPTION...]
-       plugin-tune [OP] --all [OPTION...]
-       plugin-tune export [OP] [--impl IMPL_ID] [--out FILE]
-       plugin-tune import FILE...
-       plugin-tune merge FILE... [--out FILE]
-       plugin-tune convert TUNE_CONFIGS.yaml [--rename OLD=NEW]... [--out FILE]
-       plugin-tune list [OP] [FILTER...]
-       plugin-tune forget {[OP] [FILTER...] | --all} [--dry-run]
-
-Finds the fastest config of an op's kernel for given shapes, by running it with
-each, and keeps it in the tuning database, where every program finds it. A
-config that computes something else than the one in force never wins, nor one
-that is not clearly faster. 'plugin-tune OP' alone shows what the op expects.
-
-  export   what the database knows, as a tune file that pins it
-  import   puts what tune files pin into the database
-  merge    tune files as one; what later ones pin wins
-  convert  a tune_configs.yaml or *_expand.yaml of FlagGems in opdock's grammar;
-           exit code 1 when an op is left out
-  list     what the database has, also of plugins and devices that are gone
-  forget   removes that of one op or of what a FILTER says, or --all
-
+constexpr const char *notes = R"(
 A FILTER is --impl, --model, --dtype or --build; all that are given must fit.
 
 A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
@@ -56,8 +31,7 @@ the tensor with the most dims. Its last dim is 128, 1024 or 4096, the others
 share the rest; where an op refuses that, all dims are alike.
 )";
 
-constexpr const char *examples = R"(
-Examples:
+constexpr const char *examples = R"(Examples:
   plugin-tune rmsnorm_fwd
   plugin-tune rmsnorm_fwd --shape 'input=f32[512,1024]' \
                           --shape 'weight=f32[1024]' --budget 2s
@@ -79,43 +53,9 @@ ends the program at once.
 Exit codes: 0 fine; 1 a shape failed or its result could not be kept, there is
 nothing to tune or to forget, an import took nothing, a merge or conversion
 left something out, or a file or an op is absent; 2 wrong usage; 130 Ctrl-C,
-143 SIGTERM.
-)";
+143 SIGTERM.)";
 
-const std::vector<cli::Command<Action>> commands = {
-    {"",
-     Action::tune,
-     nullptr,
-     {"shape", "attr", "output", "impl", "shapes", "all", "device", "budget", "total-budget", "strategy", "cold",
-      "again", "dry-run", "plot", "force", "json", "modules", "prefix"}},
-    {"export", Action::export_results, nullptr, {"impl", "out", "force", "modules", "prefix"}},
-    {"import", Action::import_results, "at least one file", {"modules", "prefix"}},
-    {"merge", Action::merge, "at least one file", {"out", "force"}},
-    {"convert", Action::convert, "one file", {"rename", "out", "force"}},
-    {"list", Action::list, nullptr, {"impl", "model", "dtype", "build", "json", "prefix"}},
-    {"forget", Action::forget, nullptr, {"impl", "model", "dtype", "build", "all", "dry-run", "json", "prefix"}},
-};
-
-// The command that the first word is; tuning, whose first word is an op, is none.
-const cli::Command<Action> &find_command(const std::vector<std::string> &words) {
-    for (const cli::Command<Action> &command : commands) {
-        if (!words.empty() && words.front() == command.name) {
-            return command;
-        }
-    }
-    return commands.front();
-}
-
-uint32_t strategy_of(const std::string &name) {
-    if (name == "halving") {
-        return OPDOCK_TUNE_HALVING;
-    }
-    if (name == "exhaustive") {
-        return OPDOCK_TUNE_EXHAUSTIVE;
-    }
-    throw cli::UsageError("--strategy '" + name + "': expected halving or exhaustive" +
-                          cli::did_you_mean(name, {"halving", "exhaustive"}));
-}
+static_assert(OPDOCK_TUNE_HALVING == 0 && OPDOCK_TUNE_EXHAUSTIVE == 1); // as --strategy lists them
 
 cli::CommandLine describe_options(Request &request) {
     cli::CommandLine line(54);
@@ -136,8 +76,8 @@ cli::CommandLine describe_options(Request &request) {
     line.duration("budget", "TIME", request.budget, "for each shape, such as 60s, 500ms or 2m; 10s by default");
     line.duration("total-budget", "TIME", request.total_budget,
                   "for all: shapes share what is left evenly, none gets over --budget");
-    line.one(
-        "strategy", "STRATEGY", [&request](const std::string &name) { request.strategy = strategy_of(name); },
+    line.choice(
+        "strategy", "STRATEGY", request.strategy, {"halving", "exhaustive"},
         "halving (the default): the slower half of the configs leaves after each round; exhaustive: all are timed "
         "equally often");
     line.flag("cold", sets(OPDOCK_TUNE_COLD), "flush the caches before each run");
@@ -151,39 +91,27 @@ cli::CommandLine describe_options(Request &request) {
     line.prefix();
     line.format(request.json, "docs/plugin-tune-json.md");
     line.ends(cli::CommandLine::version_help, "this text; with a command, what is about it");
-    line.words("words");
+    line.words("words", request.files);
     return line;
 }
 
-// Which of the three ways to say what to tune.
-void check_what_to_tune(Request &request) {
-    const op_call::Subject &subject = request.subject;
-    const bool has_call = !subject.inputs.empty() || !subject.attributes.empty() || !subject.outputs.empty();
-    if (!request.shapes.empty() && (request.all || has_call || !request.subject.op.empty())) {
-        throw cli::UsageError(
-            "--shapes says what to tune; give no op, no --shape, --attr or --output, and no --all beside it");
-    }
+// The op, where one is given.
+void read_op(const cli::CommandLine & /*line*/, Request &request) {
+    request.subject.op = cli::one_op(request.files);
+}
+
+void check_tuning(const cli::CommandLine &line, Request &request) {
+    read_op(line, request);
+    cli::check_plot_name(request.plot);
+    request.shows_expected = op_call::asks_what_is_expected(line, request.files, "tune");
     if (!request.shapes.empty() && !request.subject.impl.empty()) {
         throw cli::UsageError("--impl has no meaning with --shapes; the file may say 'impl: " + request.subject.impl +
                               "'");
     }
-    if (request.all && has_call) {
-        throw cli::UsageError("--all brings shapes of its own; give no --shape, --attr or --output beside it");
-    }
-    if (request.shapes.empty() && !request.all) {
-        if (request.subject.op.empty()) {
-            throw cli::UsageError(
-                "what is to be tuned? Give an op with its shapes, --shapes FILE or --all; 'plugin-ls' "
-                "lists the ops");
-        }
-        if (!has_call && request.json) {
-            throw cli::UsageError("--json prints what was measured; give --shape, --shapes or --all beside it");
-        }
-        request.action = has_call ? Action::tune : Action::show_expected;
-    }
 }
 
-void check_what_to_forget(const Request &request) {
+void check_forgetting(const cli::CommandLine &line, Request &request) {
+    read_op(line, request);
     const bool is_narrow = !request.subject.op.empty() || !request.subject.impl.empty() || !request.model.empty() ||
                            !request.dtypes.empty() || !request.version.empty();
     if (request.all && is_narrow) {
@@ -195,51 +123,71 @@ void check_what_to_forget(const Request &request) {
     }
 }
 
-void read_words(const cli::Command<Action> &command, const std::vector<std::string> &words, Request &request) {
-    const size_t skip = *command.name == '\0' ? 0 : 1;
-    if (command.subject == nullptr) {
-        if (words.size() > skip + 1) {
-            throw cli::UsageError("one op at a time; '" + words[skip + 1] + "' is a second one");
-        }
-        request.subject.op = words.size() > skip ? cli::op_called(words[skip]) : "";
-        return;
-    }
-    request.files.assign(words.begin() + static_cast<std::ptrdiff_t>(skip), words.end());
-    if (request.files.empty() || (request.action == Action::convert && request.files.size() != 1)) {
-        throw cli::UsageError(std::string(command.name) + " expects " + command.subject);
-    }
-}
-
 } // namespace
 
-Request parse_request(const std::vector<std::string> &arguments) {
-    Request request;
-    cli::CommandLine line = describe_options(request);
-    if (const cli::Asked asked = line.parse(arguments); asked != cli::Asked::work) {
-        request.action = asked == cli::Asked::version ? Action::version : Action::help;
-        request.words = line.words();
-        return request;
-    }
-    const cli::Command<Action> &command = find_command(line.words());
-    request.action = command.action;
-    // --output of tuning is an output of the op, and no file.
-    line.refuse_others(request.action == Action::tune ? "when tuning" : std::string("with ") + command.name,
-                       command.options, request.action != Action::tune);
-    read_words(command, line.words(), request);
-    line.store();
-    cli::check_plot_name(request.plot);
-    if (request.action == Action::tune) {
-        check_what_to_tune(request);
-    }
-    if (request.action == Action::forget) {
-        check_what_to_forget(request);
-    }
-    return request;
-}
-
-std::string help_text(const std::vector<std::string> &words) {
-    Request none;
-    return cli::help_of(introduction, describe_options(none).description(), examples, commands, words);
-}
+const cli::Tool<Request> tool = {
+    {"plugin-tune", cli::version_with_abi("plugin-tune"),
+     R"(Finds the fastest config of an op's kernel for given shapes, by running it with
+each, and keeps it in the tuning database, where every program finds it. A
+config that computes something else than the one in force never wins, nor one
+that is not clearly faster. 'plugin-tune OP' alone shows what the op expects.)",
+     examples, notes},
+    describe_options,
+    {
+        {{"",
+          R"(OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
+ [--output NAME]... [OPTION...]
+--shapes SHAPES.yaml [OPTION...]
+[OP] --all [OPTION...])",
+          "",
+          {0, SIZE_MAX},
+          {"shape", "attr", "output", "impl", "shapes", "all", "device", "budget", "total-budget", "strategy", "cold",
+           "again", "dry-run", "plot", "force", "json", "modules", "prefix"},
+          {},
+          "",
+          "when tuning"},
+         nullptr,
+         check_tuning},
+        {{"export",
+          "[OP] [--impl IMPL_ID] [--out FILE]",
+          "what the database knows, as a tune file that pins it",
+          {0, SIZE_MAX},
+          {"impl", "out", "force", "modules", "prefix"}},
+         export_results,
+         read_op},
+        {{"import",
+          "FILE...",
+          "puts what tune files pin into the database",
+          {1, SIZE_MAX, "at least one file"},
+          {"modules", "prefix"}},
+         import_results},
+        {{"merge",
+          "FILE... [--out FILE]",
+          "tune files as one; what later ones pin wins",
+          {1, SIZE_MAX, "at least one file"},
+          {"out", "force"}},
+         merge},
+        {{"convert",
+          "TUNE_CONFIGS.yaml [--rename OLD=NEW]... [--out FILE]",
+          R"(a tune_configs.yaml or *_expand.yaml of FlagGems in opdock's grammar; exit code 1 when an op is left
+             out)",
+          {1, 1, "one file"},
+          {"rename", "out", "force"}},
+         convert},
+        {{"list",
+          "[OP] [FILTER...]",
+          "what the database has, also of plugins and devices that are gone",
+          {0, SIZE_MAX},
+          {"impl", "model", "dtype", "build", "json", "prefix"}},
+         list,
+         read_op},
+        {{"forget",
+          "{[OP] [FILTER...] | --all} [--dry-run]",
+          "removes that of one op or of what a FILTER says, or --all",
+          {0, SIZE_MAX},
+          {"impl", "model", "dtype", "build", "all", "dry-run", "json", "prefix"}},
+         forget,
+         check_forgetting},
+    }};
 
 } // namespace opdock::plugin_tune

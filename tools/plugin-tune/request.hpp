@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/tool.hpp"
 #include "op-call/subject.hpp"
 
 namespace opdock::plugin_tune {
@@ -13,12 +14,9 @@ namespace opdock::plugin_tune {
 using op_call::Named;
 using op_call::Subject; // without an implementation, the head of the op's chain is tuned
 
-enum class Action { tune, show_expected, export_results, import_results, merge, convert, list, forget, version, help };
-
 struct Request {
-    Action action = Action::help;
-    std::vector<std::string> words; // with --help: what it is asked about
     Subject subject; // of the command line; only the op and the implementation with --all, for export, list and forget
+    bool shows_expected = false; // what the op expects, in place of tuning
     std::string shapes;
     bool all = false;
     std::string device = "cpu";
@@ -29,7 +27,7 @@ struct Request {
     std::string model;       // of list and forget, as the two below
     std::string dtypes;
     std::string version;            // "build ab12..."
-    std::vector<std::string> files; // of import, merge and convert
+    std::vector<std::string> files; // of import, merge and convert; else the op
     std::vector<Named> renames;     // op, its new name
     std::string out;
     std::string plot;
@@ -38,10 +36,6 @@ struct Request {
     std::vector<std::string> modules; // absolute
 };
 
-// `arguments` without the program's name. Throws cli::UsageError.
-Request parse_request(const std::vector<std::string> &arguments);
-
-// Of the command that the first of `words` is, else of all.
-std::string help_text(const std::vector<std::string> &words = {});
+extern const cli::Tool<Request> tool;
 
 } // namespace opdock::plugin_tune

@@ -103,18 +103,6 @@ TEST_CASE(
     CHECK_THROWS_AS(is_json({"--format", "json", "--format", "json"}), UsageError);
 }
 
-TEST_CASE("a command that takes --json has --format in its help") {
-    const po::options_description all = options_with_format(false);
-    const std::string introduction = "Usage: tool list\n       tool sign\n\n  list  lists\n  sign  signs\n";
-    const std::string of_list = help_of(introduction, all, "", "list", {"json"});
-    CHECK(of_list.find("--format FORMAT       table (the default) or json\n") != std::string::npos);
-    CHECK(of_list.find("--json                short for --format json; docs/tool.md has the keys\n") !=
-          std::string::npos);
-    CHECK(help_of(introduction, all, "", "sign", {}).find("--format") == std::string::npos);
-    CHECK(help_of(introduction, options_with_format(true), "").find("list: table (the default), csv or json") !=
-          std::string::npos);
-}
-
 TEST_CASE("JSON is asked for in three ways, whatever else is wrong") {
     CHECK(asks_for_json({"x", "--json", "--y"}));
     CHECK(asks_for_json({"--format=json", "--format", "xml"}));
@@ -175,6 +163,12 @@ TEST_CASE("a word of several lines is a usage error that shows it on one, but fo
     CHECK_THROWS_WITH_AS(parse_arguments({"--a\nb"}, options()), "unknown option '--a\\x0ab'", UsageError);
 }
 
+TEST_CASE("an op has opdock's name, and there is one") {
+    CHECK(one_op({"dgelu"}) == "gelu_bwd");
+    CHECK(one_op({}).empty());
+    CHECK_THROWS_WITH_AS(one_op({"gelu", "relu"}), "one op at a time; 'relu' is a second one", UsageError);
+}
+
 TEST_CASE("both spellings of a value are taken") {
     CHECK(parse_arguments({"--op=gelu"}, options())["op"].as<std::string>() == "gelu");
     CHECK(parse_arguments({"--op", "gelu"}, options())["op"].as<std::string>() == "gelu");
@@ -187,6 +181,13 @@ TEST_CASE("a path is made absolute and an empty one is a usage error") {
     CHECK_THROWS_AS(absolute_path("/a\nb/c.so"), UsageError);
 }
 
+TEST_CASE("a choice is one of the values that there are") {
+    CHECK(parse_choice("b", "--x", {"a", "b", "c"}) == 1);
+    CHECK_THROWS_WITH_AS(parse_choice("other", "--x", {"a"}), "--x 'other': expected a", UsageError);
+    CHECK_THROWS_WITH_AS(parse_choice("tine", "--x", {"time", "tune", "other"}),
+                         "--x 'tine': expected time, tune or other; did you mean 'time' or 'tune'?", UsageError);
+}
+
 TEST_CASE("times have units") {
     CHECK(parse_duration("90", "--budget") == 90);
     CHECK(parse_duration("60s", "--budget") == 60);
@@ -195,36 +196,5 @@ TEST_CASE("times have units") {
     for (const char *wrong : {"", "s", "0", "-1s", "1d", "1 s", "nan", "inf", "1e300"}) {
         INFO(wrong);
         CHECK_THROWS_AS(parse_duration(wrong, "--budget"), UsageError);
-    }
-}
-
-TEST_CASE("the help of a command is its usage, its paragraph, its options and its examples") {
-    struct Command {
-        const char *name;
-        std::vector<const char *> options;
-    };
-    const std::vector<Command> commands = {{"make", {"op"}}, {"make-all", {"json"}}, {"remove", {}}};
-    po::options_description all("Options", 80);
-    all.add_options()("op", po::value<std::string>()->value_name("NAME"),
-                      "which; make, show: an op; remove: a thing; of it: \"b\"")("json", "as JSON")("help,h", "this");
-    const std::string introduction = "Usage: tool make NAME [--op NAME]\n            [--more]\n       tool make-all\n"
-                                     "       tool remove FILTER\n\nMakes things.\n\n  make     makes one,\n"
-                                     "           and shows it\n  make-all\n           makes all\n"
-                                     "  remove   removes\n\nA FILTER is a name,\nor a pattern.\n\nA PAGE is long.\n";
-    const std::string examples = "\nExamples:\n  tool make a \\\n       --op b\n  tool make-all\n\nExit codes: 0\n";
-    CHECK(
-        help_of(introduction, all, examples, commands, {"make", "a"}) ==
-        "Usage: tool make NAME [--op NAME]\n            [--more]\n\n  make     makes one,\n           and shows it\n\n"
-        "Options:\n  --op NAME             which; an op; of it: \"b\"\n  -h [ --help ]         this\n\nExamples:\n"
-        "  tool make a \\\n       --op b\n\n'tool --help' tells of all commands and of exit codes.\n");
-    const std::string of_all = help_of(introduction, all, examples, commands, {"make-all"});
-    CHECK(of_all.starts_with("Usage: tool make-all\n\n  make-all\n           makes all\n\nOptions:\n  --json"));
-    const std::string of_remove = help_of(introduction, all, examples, commands, {"remove"});
-    CHECK(of_remove.starts_with("Usage: tool remove FILTER\n\n  remove   removes\n\nA FILTER is a name,\n"
-                                "or a pattern.\n\nOptions:"));
-    for (const std::vector<std::string> &words : {std::vector<std::string>(), {"gelu"}}) {
-        const std::string whole = help_of(introduction, all, examples, commands, words);
-        CHECK(whole.starts_with(introduction));
-        CHECK(whole.ends_with(examples));
     }
 }

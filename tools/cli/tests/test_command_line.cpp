@@ -23,7 +23,11 @@ struct Request {
     unsigned few = 3;
     double seconds = 2;
     std::string order;
+    std::string form;
+    uint32_t chosen = 7;
+    std::vector<std::string> some;
     bool json = false;
+    std::vector<std::string> words;
 };
 
 CommandLine describe(Request &request) {
@@ -42,9 +46,13 @@ CommandLine describe(Request &request) {
         "z-first", "X", [&request](const std::string &text) { request.order += text; }, "");
     line.each(
         "a-last", "X", [&request](const std::vector<std::string> &all) { request.order += all.back(); }, "");
+    line.text(
+        "form", "FORM", request.form, [](const std::string &text) { return text != "wrong"; }, "a right one", "");
+    line.choice("speed", "SPEED", request.chosen, {"slow", "fast"}, "");
+    line.choices("some", "THING", request.some, {"a", "b", "c"}, "");
     line.format(request.json, "docs/tool.md");
     line.ends();
-    line.words("words");
+    line.words("words", request.words);
     return line;
 }
 
@@ -52,7 +60,7 @@ Request request_of(const std::vector<std::string> &arguments) {
     Request request;
     CommandLine line = describe(request);
     line.parse(arguments);
-    line.store();
+    line.store(line.words());
     return request;
 }
 
@@ -71,7 +79,13 @@ TEST_CASE("each value goes where its option says, and what is not given stays") 
     CHECK(all.count == 0);
     CHECK(all.few == 4);
     CHECK(all.seconds == 0.5);
+    const Request chosen = request_of({"--speed", "fast", "--some", "c", "--some", "a", "--form", "right"});
+    CHECK(chosen.chosen == 1);
+    CHECK(chosen.some == std::vector<std::string>{"c", "a"});
+    CHECK(chosen.form == "right");
+    CHECK(all.chosen == 7);
     CHECK(all.json);
+    CHECK(all.words == std::vector<std::string>{"word"});
     const Request none = request_of({});
     CHECK_FALSE(none.force);
     CHECK(none.name == "unset");
@@ -96,6 +110,10 @@ TEST_CASE("a value that is empty, no number or out of its range is a usage error
     refuses({"--count", "-1"}, "--count '-1': expected a whole number from 0 to 10");
     refuses({"--few", "1"}, "--few '1': expected a whole number from 2 to 4");
     refuses({"--few", "3x"}, "--few '3x': expected a whole number from 2 to 4");
+    refuses({"--form", "wrong"}, "--form 'wrong': expected a right one");
+    refuses({"--form", ""}, "the value of --form is empty");
+    refuses({"--speed", "fats"}, "--speed 'fats': expected slow or fast; did you mean 'fast'?");
+    refuses({"--some", "a", "--some", "xyz"}, "--some 'xyz': expected a, b or c");
     refuses({"--time", "1d"}, "--time '1d': expected a time such as 60s, 500ms, 2m or 1h");
 }
 
@@ -121,7 +139,7 @@ TEST_CASE("what a command does not take is refused, with its own option for the 
         line.text("output", "FILE", request.name, "");
         line.text("out", "FILE", request.path, "");
         line.format(request.json, "docs/tool.md");
-        line.words("words");
+        line.words("words", request.words);
         line.parse(arguments);
         line.refuse_others("with export", options, hints);
     };
@@ -137,12 +155,37 @@ TEST_CASE("what a command does not take is refused, with its own option for the 
     refuses({"--json"}, true, "--json has no meaning with export");
 }
 
-TEST_CASE("two options that do not go together are a usage error") {
-    Request request;
-    CommandLine line = describe(request);
-    line.parse({"--name", "n", "--path", "p"});
-    line.refuse_both("name", "names");
-    CHECK_THROWS_WITH_AS(line.refuse_both("path", "name"), "--path and --name contradict each other", UsageError);
-    CHECK_THROWS_WITH_AS(line.refuse_both("name", "path", "are one; give one"), "--name and --path are one; give one",
-                         UsageError);
+TEST_CASE("options that do not go together, or need another, are a usage error") {
+    const auto store = [](const std::vector<std::string> &arguments) {
+        Request request;
+        CommandLine line = describe(request);
+        line.conflict({"path"}, {"name"});
+        line.conflict({"force", "name"}, {"raise", "names"}, "give one name");
+        line.conflict({"json"}, {"name"}, " names nothing");
+        line.need({"few", "count"}, {"name", "path"}, " says how often");
+        line.parse(arguments);
+        line.store({});
+    };
+    store({"--name", "n"});
+    store({"--path", "p", "--names", "n"});
+    CHECK_THROWS_WITH_AS(store({"--name", "n", "--path", "p"}), "--path and --name contradict each other", UsageError);
+    CHECK_THROWS_WITH_AS(store({"--name", "n", "--names", "p"}), "give one name", UsageError);
+    CHECK_THROWS_WITH_AS(store({"--name", "n", "--format", "json"}), "--format json names nothing", UsageError);
+    CHECK_THROWS_WITH_AS(store({"--count", "3"}), "--count says how often", UsageError);
+    store({"--count", "3", "--path", "p"});
+}
+
+TEST_CASE("words about one thing are that, and prose may have several lines, which no other text has") {
+    std::string thing, message, name;
+    CommandLine line(40);
+    line.prose("message", "TEXT", message, "");
+    line.text("name", "NAME", name, "");
+    line.words("words", thing);
+    line.parse({"a", "--message", "x\ny"});
+    line.store(line.words());
+    CHECK(thing == "a");
+    CHECK(message == "x\ny");
+    line.store({});
+    CHECK(thing.empty());
+    CHECK_THROWS_AS(line.parse({"--name", "x\ny"}), UsageError);
 }

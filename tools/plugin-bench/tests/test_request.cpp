@@ -4,16 +4,22 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/exit.hpp"
-
 using namespace opdock::plugin_bench;
 using opdock::cli::UsageError;
+
+namespace {
+
+Request parse_request(const std::vector<std::string> &arguments) {
+    return tool.read(arguments).request;
+}
+
+} // namespace
 
 TEST_CASE("one shape on the command line") {
     const Request request = parse_request({"rmsnorm_fwd", "--shape", "input=f32[4,8]", "--shape", "weight=f32[8]",
                                            "--attr", "eps=1e-6", "--output", "rsigma", "--impl", "default.cpu",
                                            "--impl", "vendor.acme", "--budget", "500ms", "--rounds", "7", "--cold"});
-    CHECK(request.action == Action::measure);
+    CHECK_FALSE(request.shows_expected);
     CHECK(request.ops == std::vector<std::string>{"rmsnorm_fwd"});
     CHECK(request.impls == std::vector<std::string>{"default.cpu", "vendor.acme"});
     REQUIRE(request.inputs.size() == 2);
@@ -25,13 +31,17 @@ TEST_CASE("one shape on the command line") {
 }
 
 TEST_CASE("an op alone asks what it expects, several need --all, and nothing at all is wrong usage") {
-    CHECK(parse_request({"gelu"}).action == Action::show_expected);
+    CHECK(parse_request({"gelu"}).shows_expected);
     CHECK(parse_request({"gelu", "silu", "--all"}).ops.size() == 2);
-    CHECK(parse_request({"--all"}).action == Action::measure);
+    CHECK_FALSE(parse_request({"--all"}).shows_expected);
     CHECK_THROWS_AS(parse_request({}), UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time without --all; 'relu' is a second one",
                          UsageError);
-    CHECK_THROWS_AS(parse_request({"gelu", "--json"}), UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "--json"}),
+                         "--json prints what was measured; give --shape, --shapes or --all beside it", UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "--format", "json"}),
+                         "--format json prints what was measured; give --shape, --shapes or --all beside it",
+                         UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--format", "csv"}),
                          "--format csv prints what was measured; give --shape, --shapes or --all beside it",
                          UsageError);
@@ -67,13 +77,13 @@ TEST_CASE("wrong values name their option") {
 }
 
 TEST_CASE("help fits a terminal of 80 columns and names every option") {
-    const std::string text = help_text();
+    const std::string text = tool.help();
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         INFO(line);
         CHECK(line.size() <= 80);
     }
-    CHECK(parse_request({"--help", "--force"}).action == Action::help);
+    CHECK(tool.read({"--help", "--force"}).text == text);
     for (const char *option :
          {"--shape", "--attr", "--output", "--shapes", "--all", "--impl", "--device", "--rounds", "--budget", "--cold",
           "--compare", "--fail-above", "--csv", "--plot", "--force", "--modules", "--json"}) {

@@ -160,8 +160,8 @@ TEST_CASE("of many symbols that a file shows the first are named, as C++ writes 
 
 TEST_CASE("a request says what to check") {
     const Request request =
-        parse_request({"liba.so", "--op", "gelu", "--op", "relu", "--seed", "3", "--timeout", "2m"});
-    CHECK(request.action == Request::Action::check);
+        tool.read({"liba.so", "--op", "gelu", "--op", "relu", "--seed", "3", "--timeout", "2m"}).request;
+    CHECK_FALSE(request.lists);
     CHECK(request.ops == std::vector<std::string>{"gelu", "relu"});
     CHECK(request.seed == 3);
     CHECK(request.timeout == 120);
@@ -170,6 +170,6 @@ TEST_CASE("a request says what to check") {
                                                                                        {"liba.so", "--case", "3"},
                                                                                        {"liba.so", "--glibc", "new"},
                                                                                        {"liba.so", "--threads", "1"}}) {
-        CHECK_THROWS_AS(parse_request(wrong), UsageError);
+        CHECK_THROWS_AS(tool.read(wrong), UsageError);
     }
 }

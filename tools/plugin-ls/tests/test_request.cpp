@@ -4,10 +4,16 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/exit.hpp"
-
 using namespace opdock::plugin_ls;
 using opdock::cli::UsageError;
+
+namespace {
+
+Request parse_request(const std::vector<std::string> &arguments) {
+    return tool.read(arguments).request;
+}
+
+} // namespace
 
 TEST_CASE("no arguments ask for everything") {
     const Request request = parse_request({});
@@ -81,7 +87,7 @@ TEST_CASE("an empty value is a usage error") {
 }
 
 TEST_CASE("help fits a terminal of 80 columns") {
-    std::istringstream lines(help_text());
+    std::istringstream lines(tool.help());
     for (std::string line; std::getline(lines, line);) {
         INFO(line);
         CHECK(line.size() <= 80);
@@ -89,8 +95,8 @@ TEST_CASE("help fits a terminal of 80 columns") {
 }
 
 TEST_CASE("help wins over everything and names every option") {
-    CHECK(parse_request({"--op", "gelu", "--policy", "--help"}).show == Show::help);
-    const std::string text = help_text();
+    const std::string text = tool.help();
+    CHECK(tool.read({"--op", "gelu", "--policy", "--help"}).text == text);
     for (const char *option :
          {"--op", "--why", "--device", "--dtype", "--shape", "--attr", "--rejected", "--paths", "--policy", "--check",
           "--exists", "--bug-report", "--modules", "--json", "-v", "--version", "Examples:"}) {

@@ -222,13 +222,7 @@ TEST_CASE("a package that unpacks to much is verified, inspected and installed i
         if (command == std::string("install")) {
             arguments.insert(arguments.end(), {"--folder", plugins});
         }
-        const Request request = parse_request(arguments);
-        CHECK(within(little, [&] {
-                  const int code = request.action == Action::verify    ? verify(request)
-                                   : request.action == Action::inspect ? inspect(request)
-                                                                       : install(request);
-                  return std::to_string(code);
-              }) == "0");
+        CHECK(within(little, [&] { return std::to_string(tool.run(arguments)); }) == "0");
     }
     const std::filesystem::path installed = std::filesystem::path(plugins) / "Acme_A1-train-fw";
     CHECK(std::filesystem::file_size(installed / "LICENSE") == bytes);

@@ -1,5 +1,5 @@
 // The help of plugin-pack.
-#include "options.hpp"
+#include "request.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -9,7 +9,7 @@
 using namespace opdock::plugin_pack;
 
 TEST_CASE("the help fits a terminal of 80 columns") {
-    std::istringstream text(help_text());
+    std::istringstream text(tool.help());
     for (std::string line; std::getline(text, line);) {
         CAPTURE(line);
         CHECK(line.size() <= 80);
@@ -17,9 +17,9 @@ TEST_CASE("the help fits a terminal of 80 columns") {
 }
 
 TEST_CASE("the usage of each command that trusts keys says how to name one") {
-    const std::string text = help_text();
+    const std::string text = tool.help();
     const std::string usage = text.substr(0, text.find("\n\n"));
-    for (const auto &command : commands()) {
+    for (const auto &command : tool.commands) {
         CAPTURE(command.name);
         const bool trusts = std::any_of(command.options.begin(), command.options.end(),
                                         [](const std::string &option) { return option == "pub"; });
@@ -31,16 +31,16 @@ TEST_CASE("the usage of each command that trusts keys says how to name one") {
 }
 
 TEST_CASE("the help of patch has --backend in brackets, and what a package without one is") {
-    const std::string text = help_text({"patch"});
+    const std::string text = tool.help({"patch"});
     CHECK(text.starts_with("Usage: plugin-pack patch [--backend [NAME=]DIR@COMMIT]... --device-type TYPE\n"));
     CHECK(text.find("Without --backend the package is of plugins and their files alone.") != std::string::npos);
 }
 
 TEST_CASE("the help of each command has its usage and what it does") {
-    for (const auto &command : commands()) {
+    for (const auto &command : tool.commands) {
         CAPTURE(command.name);
         const std::string name = command.name;
-        const std::string text = help_text({name});
+        const std::string text = tool.help({name});
         CHECK(text.starts_with("Usage: plugin-pack " + name + " "));
         CHECK(text.find("\n\n  " + name) != std::string::npos);
         for (const char *option : command.options) {

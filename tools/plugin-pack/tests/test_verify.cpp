@@ -24,7 +24,7 @@ std::string shown_by(int (*command)(const Request &), const std::vector<std::str
     std::streambuf *before = std::cout.rdbuf(out.rdbuf());
     int code = -1;
     try {
-        code = command(parse_request(arguments));
+        code = command(tool.read(arguments).request);
     } catch (...) {
         std::cout.rdbuf(before);
         throw;

@@ -2,42 +2,54 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/exit.hpp"
-
 using namespace opdock::plugin_sign;
 using opdock::cli::UsageError;
 
+namespace {
+
+Request parse_request(const std::vector<std::string> &arguments) {
+    return tool.read(arguments).request;
+}
+
+std::string command_of(const std::vector<std::string> &arguments) {
+    const auto asked = tool.read(arguments);
+    return asked.command != nullptr ? asked.command->name : asked.text;
+}
+
+} // namespace
+
 TEST_CASE("each command takes what it is about, as an absolute path") {
     const Request keygen = parse_request({"keygen", "/k/acme", "--no-passphrase"});
-    CHECK(keygen.action == Action::keygen);
+    CHECK(command_of({"keygen", "/k/acme"}) == "keygen");
     CHECK(keygen.subjects == std::vector<std::string>{"/k/acme"});
     CHECK(keygen.no_passphrase);
     const Request sign = parse_request({"sign", "--key", "/k/acme.key", "/p/libacme.so", "--passphrase-file", "/k/p"});
-    CHECK(sign.action == Action::sign);
+    CHECK(command_of({"sign", "--key", "/k/acme.key", "/p/libacme.so"}) == "sign");
     CHECK(sign.subjects == std::vector<std::string>{"/p/libacme.so"});
     CHECK(sign.key == "/k/acme.key");
     CHECK(sign.passphrase_file == "/k/p");
     const Request verify =
         parse_request({"verify", "/p/../p/libacme.so", "--pub", "/a.pub", "--pub", "/b.pub", "--json"});
-    CHECK(verify.action == Action::verify);
+    CHECK(command_of({"verify", "/p/libacme.so"}) == "verify");
     CHECK(verify.subjects == std::vector<std::string>{"/p/libacme.so"});
     CHECK(verify.public_keys == std::vector<std::string>{"/a.pub", "/b.pub"});
     CHECK(verify.json);
+    CHECK(command_of({"digest", "a"}) == "digest");
     CHECK(parse_request({"digest", "a", "--format", "json"}).json);
     CHECK(parse_request({"verify", "/x.so", "--trusted", "/etc/keys"}).trusted == "/etc/keys");
     CHECK(parse_request({"digest", "a", "b"}).subjects == std::vector<std::string>{"a", "b"});
 }
 
 TEST_CASE("help and version need nothing else") {
-    CHECK(parse_request({"--help"}).action == Action::help);
-    CHECK(parse_request({"sign", "-h"}).action == Action::help);
-    CHECK(parse_request({"--version"}).action == Action::version);
+    CHECK(command_of({"--help"}) == tool.help());
+    CHECK(command_of({"sign", "-h"}) == tool.help({"sign"}));
+    CHECK(command_of({"--version"}).starts_with("plugin-sign "));
     for (const char *word : {"keygen", "sign", "verify", "digest", "--passphrase-file", "--no-passphrase", "--pub",
                              "--trusted", "--key", "--json", "--version", "--help"}) {
         CAPTURE(word);
-        CHECK(help_text().find(word) != std::string::npos);
+        CHECK(tool.help().find(word) != std::string::npos);
     }
-    CHECK(help_text().find("words") == std::string::npos);
+    CHECK(tool.help().find("words") == std::string::npos);
 }
 
 TEST_CASE("wrong usage says what is wrong") {
@@ -59,5 +71,6 @@ TEST_CASE("wrong usage says what is wrong") {
     refuses({"verify", "a.so", "--pub", "k", "--trusted", "d"},
             "--pub and --trusted are two answers to whom you trust; give one");
     refuses({"verify", ""}, "a path is empty");
+    refuses({"digest", "a", ""}, "a path is empty");
     CHECK_THROWS_AS(parse_request({"verify", "a.so", "--trust", "d"}), UsageError); // no abbreviations
 }
