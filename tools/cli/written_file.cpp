@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -124,10 +125,19 @@ NewFile::NewFile(const std::string &path, mode_t mode)
 }
 
 NewFile::~NewFile() {
-    ::close(descriptor_);
+    if (descriptor_ >= 0) {
+        ::close(descriptor_);
+    }
     if (!kept_) {
         ::unlink(path_.c_str());
     }
+}
+
+void NewFile::keep() {
+    if (::close(std::exchange(descriptor_, -1)) != 0) { // of some file systems only this says that the disk is full
+        fail(path_, errno);
+    }
+    kept_ = true;
 }
 
 void NewFile::append(std::string_view text) {

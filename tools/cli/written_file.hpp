@@ -12,7 +12,7 @@ namespace opdock::cli {
 // Throws Failure when there is anything at this path, so that nobody types a passphrase for nothing.
 void refuse_to_overwrite(const std::string &path);
 
-// A file that did not exist. Removed again unless keep() is called.
+// A file that did not exist. Removed again unless keep() is called. What fails throws Failure.
 class NewFile {
   public:
     // Throws Failure, also when there is anything at this path.
@@ -24,7 +24,8 @@ class NewFile {
     // A piece; the last one is for write(), which waits until all is on the disk.
     void append(std::string_view text);
     void write(std::string_view text);
-    void keep() { kept_ = true; }
+    void keep(); // closes it
+    int descriptor() const { return descriptor_; }
 
   private:
     std::string path_;

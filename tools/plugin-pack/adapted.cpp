@@ -28,13 +28,9 @@ ObjectStore checked_objects(const Backend &backend, const BackendPlace &place) {
 }
 
 std::string applied(const Backend &backend, const Workshop &workshop) {
-    std::vector<std::string> patches;
-    for (const Change &change : backend.changes.list) {
-        patches.push_back(change.patch);
-    }
     std::string tree;
     try {
-        tree = workshop.apply(backend.changes.commit, patches);
+        tree = workshop.apply(backend.changes.commit, backend.changes.list);
     } catch (const cli::Failure &failure) {
         if (failure.code != exit_conflict) {
             throw;
@@ -154,10 +150,7 @@ void require_backends(const Package &package, const Request &request) {
     for (const BackendPlace &place : request.backends) {
         const auto is_it = [&](const Backend &backend) { return backend.name == place.name; };
         if (std::none_of(package.backends.begin(), package.backends.end(), is_it)) {
-            std::vector<std::string> names;
-            for (const Backend &backend : package.backends) {
-                names.push_back(backend.name);
-            }
+            const std::vector<std::string> names = cli::names_of(package.backends);
             throw cli::Failure("the package does not adapt '" + place.name + "', but " + joined(names) +
                                "; write --backend NAME=DIR" + cli::did_you_mean(place.name, names));
         }
@@ -233,19 +226,6 @@ int finish_with(const std::vector<Adapted> &all) {
         throw cli::Failure("both sides stand, between marks, in" + conflicts, exit_conflict);
     }
     return cli::exit_fine;
-}
-
-std::string count_text(size_t changes) {
-    return std::to_string(changes) + (changes == 1 ? " change" : " changes");
-}
-
-std::string names_of(const std::vector<BackendPlace> &places) {
-    std::vector<std::string> names;
-    names.reserve(places.size());
-    for (const BackendPlace &place : places) {
-        names.push_back(place.name);
-    }
-    return joined(names);
 }
 
 } // namespace opdock::plugin_pack

@@ -42,10 +42,4 @@ int finish_with(const std::vector<Adapted> &all);
 // "v1.2 (0123456789ab)"
 std::string commit_text(const Backend &backend);
 
-// "3 changes"
-std::string count_text(size_t changes);
-
-// "megatron, vllm"
-std::string names_of(const std::vector<BackendPlace> &places);
-
 } // namespace opdock::plugin_pack

@@ -22,15 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t link_mode = 0120000;
 
-std::string full_id(const std::string &repository, const std::string &commit) {
-    const GitRun run =
-        run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
-    if (run.code != 0) {
-        throw cli::Failure(repository + ": there is no commit '" + commit + "'");
-    }
-    return run.out.substr(0, run.out.find('\n'));
-}
-
 // The settings of filters of the repository, and of its submodules, which git looks into.
 void find_filters(const std::string &repository, std::set<std::string> &names) {
     const GitRun run = run_git({repository}, {"config", "--name-only", "-z", "--get-regexp", "^filter\\."});
@@ -180,20 +171,6 @@ std::vector<std::string> worktree_files(const GitPlace &place, Tracked tracked, 
     return paths;
 }
 
-// Files with this attribute, whatever its value.
-std::vector<std::pair<std::string, std::string>> attribute_of(const GitPlace &place, const std::string &attribute,
-                                                              const std::vector<std::string> &paths) {
-    std::vector<std::pair<std::string, std::string>> found;
-    const std::vector<std::string> parts =
-        split_at_zeros(git(place, {"check-attr", "-z", "--stdin", attribute}, joined_with_zeros(paths)));
-    for (size_t i = 0; i + 2 < parts.size(); i += 3) { // path, attribute, value
-        if (parts[i + 2] != "unspecified") {
-            found.emplace_back(parts[i], parts[i + 2]);
-        }
-    }
-    return found;
-}
-
 // Adds files as they are, without any conversion, and has `git add` leave them alone.
 void add_as_they_are(const GitPlace &place, const std::vector<std::string> &paths) {
     std::string entries, all;
@@ -210,7 +187,7 @@ void add_as_they_are(const GitPlace &place, const std::vector<std::string> &path
 // Those that are not in the encoding that their attributes say, of which git would end.
 std::vector<std::string> wrongly_encoded(const GitPlace &place, const std::vector<std::string> &paths) {
     std::vector<std::string> found;
-    for (const auto &[path, encoding] : attribute_of(place, "working-tree-encoding", paths)) {
+    for (const auto &[path, encoding] : attributes_of(place, {"working-tree-encoding"}, paths)) {
         if (run_git(place, {"hash-object", "-w", "--", path}).code != 0) {
             found.push_back(path);
         }
@@ -226,7 +203,7 @@ std::vector<std::string> filtered_files(const Shadow &shadow, const std::vector<
         }
     }
     std::vector<std::string> found;
-    for (const auto &[path, filter] : attribute_of(shadow.place(), "filter", paths)) {
+    for (const auto &[path, filter] : attributes_of(shadow.place(), {"filter"}, paths)) {
         const auto name = shadow.filters().lower_bound("filter." + filter + ".");
         if (name != shadow.filters().end() && name->starts_with("filter." + filter + ".")) {
             found.push_back(path);
@@ -340,7 +317,10 @@ size_t count_of(const Changes &changes) {
 Changes find_changes(const std::string &repository, const std::string &commit, const Counting &counting) {
     require_top(repository);
     Changes changes;
-    changes.commit = full_id(repository, commit);
+    changes.commit = commit_id(repository, commit);
+    if (changes.commit.empty()) {
+        throw cli::Failure(repository + ": there is no commit '" + commit + "'");
+    }
     const Shadow shadow(repository);
     refuse_conflicts(shadow.place());
     changes.made = made_folders(shadow.place(), counting.include_ignored);

@@ -21,8 +21,8 @@ int uninstall(const Request &request);
 int list(const Request &request);
 int history(const Request &request);
 
-// The package that is asked about, by keys that are asked for or trusted. `trust` lives as long as the result.
-OpenedPackage open_requested(const Request &request, Trust &trust, const Taking &taking);
+// The package that is asked about, by keys that are asked for or trusted.
+OpenedPackage open_requested(const Request &request, const Taking &taking);
 // The key that decrypts it; nothing where the request names none.
 std::optional<keys::SecretKey> requested_key(const Request &request);
 // Warns of keys that do not count.

@@ -10,6 +10,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/status_line.hpp"
 #include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
@@ -194,8 +195,8 @@ json document_of(const std::vector<Made> &made, const std::vector<Unresolved> &u
 std::string report_of(const std::vector<Made> &made, const std::vector<Unresolved> &unresolved) {
     std::string text;
     for (const Made &one : made) {
-        text += one.path + ": " + std::to_string(one.changes) + (one.changes == 1 ? " change" : " changes") + " to " +
-                std::to_string(one.backends) + (one.backends == 1 ? " backend\n" : " backends\n");
+        text += one.path + ": " + cli::counted(one.changes, "change") + " to " + cli::counted(one.backends, "backend") +
+                "\n";
     }
     for (const Unresolved &one : unresolved) {
         text += "not taken over: " + core::visible_line(one.folder) + ": " + one.reason + "\n";

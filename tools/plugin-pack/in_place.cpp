@@ -7,7 +7,6 @@
 #include <set>
 #include <system_error>
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "archive.hpp"
 #include "cli/exit.hpp"
 #include "cli/text_file.hpp"
+#include "cli/written_file.hpp"
 #include "conversions.hpp"
 #include "exit_codes.hpp"
 #include "git.hpp"
@@ -199,25 +199,16 @@ class Writer {
     }
 
     void write_content(const FileState &state, const fs::path &path) const {
-        const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (file < 0) {
-            fail(path_, errno);
-        }
-        std::string_view rest = state.content;
-        int error = take_over(file, path);
-        if (error == 0 && ::fchmod(file, mode_for(path, state)) != 0) { // last: an access list changes the mode
+        cli::NewFile file(path_, 0600);
+        file.append(state.content);
+        int error = take_over(file.descriptor(), path);
+        if (error == 0 && ::fchmod(file.descriptor(), mode_for(path, state)) != 0) { // last: an access list changes it
             error = errno;
         }
-        while (!rest.empty() && error == 0) {
-            const ssize_t written = ::write(file, rest.data(), rest.size());
-            error = written < 0 && errno != EINTR ? errno : 0;
-            rest.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+        if (error != 0) {
+            fail(path_, error);
         }
-        if (::close(file) != 0 || error != 0) {
-            const int reason = error == 0 ? errno : error;
-            ::unlink(path_.c_str());
-            fail(path_, reason);
-        }
+        file.keep();
     }
 
     std::string path_;

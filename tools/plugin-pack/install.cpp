@@ -254,9 +254,8 @@ std::string report_of(const Package &package, const std::string &folder, const s
 
 int install(const Request &request) {
     ::umask(022); // hosts do not trust what others may write to
-    Trust trust;
     const PackageFile read = read_package(request.subject);
-    trust = requested_trust(request);
+    const Trust trust = requested_trust(request);
     const std::optional<keys::SecretKey> key = requested_key(request);
     const keys::SecretKey *decrypting = key ? &*key : nullptr;
     Manifests manifests;
@@ -309,13 +308,8 @@ int uninstall(const Request &request) {
     const auto there =
         std::find_if(all.begin(), all.end(), [&](const Installed &one) { return one.name == request.subject; });
     if (there == all.end()) {
-        std::vector<std::string> names;
-        names.reserve(all.size());
-        for (const Installed &one : all) {
-            names.push_back(one.name);
-        }
         throw cli::Failure(plugins + ": no package '" + request.subject + "' is installed there" +
-                           cli::did_you_mean(request.subject, names));
+                           cli::did_you_mean(request.subject, cli::names_of(all)));
     }
     Target(there->folder, installed_mark).remove();
     if (request.json) {

@@ -39,7 +39,7 @@ Entry entry_of(Installed installed, const Trust &trust) {
 }
 
 std::string signer_of(const OpenedPackage &opened) {
-    return opened.key == nullptr ? "nobody" : opened.key->key.name;
+    return opened.key ? opened.key->key.name : "nobody";
 }
 
 std::vector<std::string> backends_of(const Package &package) {
@@ -72,7 +72,7 @@ json entry_json(const Entry &entry) {
                                {"device_type", package.device_type},
                                {"tasks", package.tasks},
                                {"message", package.message},
-                               {"key", entry.opened->key == nullptr ? json() : json(entry.opened->key->key.id())},
+                               {"key", entry.opened->key ? json(entry.opened->key->key.id()) : json()},
                                {"backends", std::move(backends)}};
     }
     return document;

@@ -26,35 +26,22 @@ bool is_at(int descriptor, const std::string &path) {
 std::optional<LockFile> LockFile::take(const std::string &path, Absent absent) {
     const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (absent == Absent::is_made ? O_CREAT : 0);
     while (true) {
-        const int descriptor = ::open(path.c_str(), flags, 0644);
-        if (descriptor < 0 && errno == ENOENT) {
-            return std::nullopt;
-        }
-        if (descriptor < 0) {
-            throw cli::Failure(path + ": " + std::generic_category().message(errno));
-        }
-        if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-            const int reason = errno;
-            ::close(descriptor);
-            if (reason == EWOULDBLOCK) {
+        core::Descriptor file(::open(path.c_str(), flags, 0644));
+        if (file.get() < 0 || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+            if (errno == (file.get() < 0 ? ENOENT : EWOULDBLOCK)) {
                 return std::nullopt;
             }
-            throw cli::Failure(path + ": " + std::generic_category().message(reason));
+            throw cli::Failure(path + ": " + std::generic_category().message(errno));
         }
-        if (is_at(descriptor, path)) {
-            return LockFile(path, descriptor);
+        if (is_at(file.get(), path)) {
+            return LockFile(path, std::move(file));
         }
-        ::close(descriptor);
     }
 }
 
-LockFile::LockFile(LockFile &&other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-
 LockFile::~LockFile() {
-    if (descriptor_ >= 0) {
+    if (descriptor_.get() >= 0) {
         ::unlink(path_.c_str()); // while it is ours
-        ::close(descriptor_);
     }
 }
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "files/descriptor.hpp"
+
 namespace opdock::plugin_pack {
 
 class LockFile {
@@ -15,17 +17,18 @@ class LockFile {
     // Throws cli::Failure.
     static std::optional<LockFile> take(const std::string &path, Absent absent);
 
-    LockFile(LockFile &&other) noexcept;
+    LockFile(LockFile &&) noexcept = default;
     LockFile &operator=(LockFile &&) = delete;
     LockFile(const LockFile &) = delete;
     LockFile &operator=(const LockFile &) = delete;
     ~LockFile(); // removes the file
 
   private:
-    LockFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+    LockFile(std::string path, core::Descriptor descriptor)
+        : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
     std::string path_;
-    int descriptor_;
+    core::Descriptor descriptor_; // none: of what was moved
 };
 
 } // namespace opdock::plugin_pack

@@ -1,6 +1,5 @@
 #include "package.hpp"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -22,12 +21,7 @@ using nlohmann::json;
 
 constexpr core::JsonLimits manifest_limits = {8, 200'000}; // more than fit into its bytes
 
-bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
+constexpr const char *word_characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 json version_json(const core::AbiVersion &version) {
     return {version.major, version.minor};
@@ -171,10 +165,9 @@ void explained(const PackageFile &file, Body body) {
 
 bool is_device_type(const std::string &text) {
     const size_t bar = text.find('_');
-    const auto is_word = [](char c) { return is_letter(c) || is_digit(c); };
-    return bar != std::string::npos && bar > 0 && bar + 1 < text.size() && text.size() <= 64 && text[0] >= 'A' &&
-           text[0] <= 'Z' && std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bar), is_word) &&
-           std::all_of(text.begin() + static_cast<std::ptrdiff_t>(bar) + 1, text.end(), is_word);
+    return text.size() <= 64 && bar != std::string::npos && bar + 1 < text.size() && text[0] >= 'A' && text[0] <= 'Z' &&
+           text.find_first_not_of(word_characters) == bar &&
+           text.find_first_not_of(word_characters, bar + 1) == std::string::npos;
 }
 
 bool is_task(const std::string &text) {
@@ -192,8 +185,7 @@ bool is_format(const std::string &text) {
 
 bool is_name(const std::string &text) {
     return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
-           std::all_of(text.begin(), text.end(),
-                       [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-'; });
+           text.find_first_not_of(std::string(word_characters) + "._-") == std::string::npos;
 }
 
 bool is_mistaken_for_plugin(const Attachment &attachment) {

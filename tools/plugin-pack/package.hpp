@@ -89,9 +89,9 @@ std::string print(const Package &package, const keys::SecretKey *key,
 
 struct OpenedPackage {
     Package package;
-    const core::TrustedKey *key = nullptr; // whose signature it is; null for nobody's
-    std::vector<std::string> recipients;   // ids of the keys that it is encrypted for; none: for nobody
-    bool is_open = false;                  // changes and attachments are there, and not still encrypted
+    std::optional<core::TrustedKey> key; // whose signature it is; nothing for nobody's
+    std::vector<std::string> recipients; // ids of the keys that it is encrypted for; none: for nobody
+    bool is_open = false;                // changes and attachments are there, and not still encrypted
 };
 
 // What becomes of what a package holds; all of it is checked in any case, and what is not taken is not kept in memory.

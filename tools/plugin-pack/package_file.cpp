@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 
 #include "changes.hpp"
 #include "cli/exit.hpp"
@@ -79,6 +78,16 @@ class Header {
     size_t manifest_bytes_ = 0;
 };
 
+// Up to so many bytes of the file.
+void read_until(cli::Input &file, std::string &text, size_t bytes) {
+    size_t size = text.size();
+    text.resize(std::max(size, bytes));
+    for (size_t got = 1; got != 0 && size < text.size(); size += got) {
+        got = file.read(text.data() + size, text.size() - size);
+    }
+    text.resize(size);
+}
+
 } // namespace
 
 std::string PackageFile::text() const {
@@ -114,12 +123,8 @@ PackageFile parse_package(std::string text, const std::string &path) {
 
 PackageFile read_package(const std::string &path) {
     cli::Input file(path);
-    std::string text(most_header_bytes, '\0');
-    size_t size = 0;
-    for (size_t got = 1; got != 0 && size < text.size(); size += got) {
-        got = file.read(text.data() + size, text.size() - size);
-    }
-    text.resize(size);
+    std::string text;
+    read_until(file, text, most_header_bytes);
     Header(text, path).read(); // before the rest of what may be no package is read
     file.read_rest(text, most_package_bytes);
     return parse_package(std::move(text), path);
@@ -127,37 +132,27 @@ PackageFile read_package(const std::string &path) {
 
 PackageFile read_package_head(const std::string &path) {
     std::error_code error;
-    std::ifstream stream;
-    if (std::filesystem::is_regular_file(path, error)) { // a pipe would wait for ever
-        stream.open(path, std::ios::binary);
-    }
-    if (!stream.is_open()) {
+    if (!std::filesystem::is_regular_file(path, error)) { // a pipe would wait for ever
         throw cli::Failure(path + ": it cannot be read");
     }
-    std::string text(most_header_bytes, '\0');
-    const auto read_more = [&](size_t from) {
-        stream.read(text.data() + from, static_cast<std::streamsize>(text.size() - from));
-        text.resize(from + static_cast<size_t>(stream.gcount()));
-    };
-    read_more(0);
+    cli::Input file(path);
+    std::string text;
+    read_until(file, text, most_header_bytes);
     Header header(text, path);
-    PackageFile file = header.read();
-    const size_t begin = text.size() - header.rest().size(), bytes = header.manifest_bytes(), end = text.size();
-    if (begin + bytes > end) {
-        text.resize(begin + bytes);
-        read_more(end);
-    }
-    if (text.size() < begin + bytes) {
+    PackageFile head = header.read();
+    const size_t begin = text.size() - header.rest().size();
+    read_until(file, text, begin + header.manifest_bytes());
+    if (text.size() < begin + header.manifest_bytes()) {
         header.fail();
     }
-    file.manifest = text.substr(begin, bytes);
-    return file;
+    head.manifest = text.substr(begin, header.manifest_bytes());
+    return head;
 }
 
-const core::TrustedKey *check_signature(const PackageFile &file, const Trust &trust) {
+std::optional<core::TrustedKey> check_signature(const PackageFile &file, const Trust &trust) {
     if (!file.signature) {
         if (trust.allow_unsigned) {
-            return nullptr;
+            return std::nullopt;
         }
         throw cli::Failure(file.path + ": nobody signed it; --allow-unsigned takes it all the same", exit_not_trusted);
     }
@@ -180,7 +175,7 @@ const core::TrustedKey *check_signature(const PackageFile &file, const Trust &tr
         throw cli::Failure(file.path + ": the signature does not hold: it is damaged, or was changed",
                            exit_not_trusted);
     }
-    return &*known;
+    return *known;
 }
 
 } // namespace opdock::plugin_pack

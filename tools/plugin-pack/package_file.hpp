@@ -49,7 +49,7 @@ struct Trust {
     bool allow_unsigned = false;
 };
 
-// The key that signed it; null where nobody did and that is allowed. Throws cli::Failure with exit_not_trusted.
-const core::TrustedKey *check_signature(const PackageFile &file, const Trust &trust);
+// The key that signed it; nothing where nobody did and that is allowed. Throws cli::Failure with exit_not_trusted.
+std::optional<core::TrustedKey> check_signature(const PackageFile &file, const Trust &trust);
 
 } // namespace opdock::plugin_pack

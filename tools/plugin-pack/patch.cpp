@@ -166,9 +166,9 @@ void report_package(const Request &request, const Package &package, const Signin
         return;
     }
     for (const Backend &backend : package.backends) {
-        const size_t count = count_of(backend.changes);
-        std::cout << cli::printable(backend.name) << ": " << count << (count == 1 ? " change to " : " changes to ")
-                  << cli::printable(commit_text(backend)) << '\n';
+        std::cout << cli::printable(backend.name + ": " + cli::counted(count_of(backend.changes), "change") + " to " +
+                                    commit_text(backend))
+                  << '\n';
     }
     std::cout << cli::printable(request.out) << ": serial " << package.serial << ", " << bytes << " bytes, "
               << signing.text() << '\n';

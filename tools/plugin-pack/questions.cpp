@@ -1,12 +1,12 @@
 #include "questions.hpp"
 
-#include <algorithm>
 #include <iostream>
 
 #include <unistd.h>
 
 #include "cli/exit.hpp"
 #include "package.hpp"
+#include "text/setting_text.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
@@ -28,13 +28,10 @@ std::string answer_to(const std::string &question) {
 
 std::vector<std::string> at_commas(const std::string &text) {
     std::vector<std::string> parts;
-    for (size_t at = 0; at <= text.size();) {
-        const size_t end = std::min(text.find(',', at), text.size());
-        const size_t first = text.find_first_not_of(' ', at);
-        if (first < end) {
-            parts.push_back(text.substr(first, text.find_last_not_of(' ', end - 1) + 1 - first));
+    for (const core::Piece &piece : core::split(text, ",")) {
+        if (!piece.text.empty()) {
+            parts.emplace_back(piece.text);
         }
-        at = end + 1;
     }
     return parts;
 }

@@ -7,6 +7,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/status_line.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
@@ -17,8 +18,7 @@ namespace opdock::plugin_pack {
 
 int rebase(const Request &request) {
     cli::check_output(request.out, request.force);
-    Trust trust;
-    const OpenedPackage opened = open_requested(request, trust, take_all());
+    const OpenedPackage opened = open_requested(request, take_all());
     require_open(opened, request);
     require_backends(opened.package, request);
     if (!opened.recipients.empty() && request.recipients.empty()) {
@@ -34,7 +34,7 @@ int rebase(const Request &request) {
         if (place == nullptr) { // it stays on its commit
             continue;
         }
-        status.show(backend.name + ": merging " + count_text(count_of(backend.changes)));
+        status.show(backend.name + ": merging " + cli::counted(count_of(backend.changes), "change"));
         Adapted adapted = adapt(backend, *place);
         for (const std::string &path : adapted.conflicts) {
             conflicts += "\n  " + backend.name + "/" + core::visible_line(path);

@@ -6,6 +6,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "commands.hpp"
 #include "exit_codes.hpp"
 #include "in_place.hpp"
@@ -72,7 +73,8 @@ int change_in_place(const Request &request, const Package &package, bool back) {
                             {"changes", count_of(backend.changes)},
                             {"conflicts", paths_json(all[i].conflicts)}});
         text += moves[i].front().folder + ": " + commit_text(backend) + (back ? " without " : " with ") +
-                count_text(count_of(backend.changes)) + (request.dry_run ? ", had it been written\n" : "\n");
+                cli::counted(count_of(backend.changes), "change") +
+                (request.dry_run ? ", had it been written\n" : "\n");
     }
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.in-place/1"},
@@ -86,8 +88,7 @@ int change_in_place(const Request &request, const Package &package, bool back) {
 }
 
 int revert(const Request &request) {
-    Trust trust;
-    const OpenedPackage opened = open_requested(request, trust, {true, {}});
+    const OpenedPackage opened = open_requested(request, {true, {}});
     require_open(opened, request);
     return change_in_place(request, opened.package, true);
 }

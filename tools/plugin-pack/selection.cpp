@@ -7,6 +7,7 @@
 
 #include "adapted.hpp"
 #include "cli/exit.hpp"
+#include "cli/suggest.hpp"
 #include "commands.hpp"
 #include "installed.hpp"
 
@@ -35,13 +36,6 @@ bool is_put_back(const FoundPackage &found) {
     return there && !there->package.empty() && found.opened.package.serial > there->serial;
 }
 
-// Empty where the repository knows none of that name.
-std::string id_of(const std::string &repository, const std::string &commit) {
-    const GitRun run =
-        run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
-    return run.out.substr(0, run.out.find('\n'));
-}
-
 // The beginning of an id, or what its repository calls it.
 bool is_of_commit(const Package &package, const Request &request) {
     std::string id = request.commit;
@@ -50,7 +44,7 @@ bool is_of_commit(const Package &package, const Request &request) {
     return id.empty() || std::any_of(package.backends.begin(), package.backends.end(), [&](const Backend &backend) {
                const BackendPlace *place = find_place(backend.name, request);
                return place != nullptr && (backend.changes.commit.starts_with(id) ||
-                                           backend.changes.commit == id_of(place->folder, request.commit));
+                                           backend.changes.commit == commit_id(place->folder, request.commit));
            });
 }
 
@@ -101,8 +95,8 @@ std::string find_package(const Request &request) {
         reasons += "\n  " + one.path + ": " + reason;
     }
     throw cli::Failure("no package for " + request.device_type + ", " + joined(request.tasks) + " and " +
-                       names_of(request.backends) + (request.commit.empty() ? "" : " at " + request.commit) + " in " +
-                       joined(folders) + reasons);
+                       joined(cli::names_of(request.backends)) +
+                       (request.commit.empty() ? "" : " at " + request.commit) + " in " + joined(folders) + reasons);
 }
 
 } // namespace opdock::plugin_pack

@@ -8,6 +8,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/status_line.hpp"
 #include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
@@ -85,7 +86,7 @@ json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all)
             {"device_type", opened.package.device_type},
             {"tasks", opened.package.tasks},
             {"serial", opened.package.serial},
-            {"key", opened.key == nullptr ? json() : json(opened.key->key.id())},
+            {"key", opened.key ? json(opened.key->key.id()) : json()},
             {"backends", std::move(backends)}};
 }
 
@@ -146,8 +147,7 @@ int unpatch(const Request &given) {
     if (request.subject.empty()) {
         request.subject = find_package(request);
     }
-    Trust trust;
-    const OpenedPackage opened = open_requested(request, trust, {true, {}});
+    const OpenedPackage opened = open_requested(request, {true, {}});
     require_open(opened, request);
     const Package &package = opened.package;
     if (request.in_place) {
@@ -161,7 +161,7 @@ int unpatch(const Request &given) {
     std::vector<Adapted> all;
     cli::StatusLine status;
     for (const Backend *backend : requested) {
-        status.show(backend->name + ": applying " + count_text(count_of(backend->changes)));
+        status.show(backend->name + ": applying " + cli::counted(count_of(backend->changes), "change"));
         all.push_back(adapt(*backend, *find_place(backend->name, request), target.scratch()));
     }
     for (const Adapted &adapted : all) {
@@ -182,7 +182,7 @@ int unpatch(const Request &given) {
     } else {
         for (const Adapted &adapted : all) {
             std::cout << cli::printable(out + "/" + adapted.backend.name + ": " + commit_text(adapted.backend))
-                      << " with " << count_text(count_of(adapted.backend.changes))
+                      << " with " << cli::counted(count_of(adapted.backend.changes), "change")
                       << (request.dry_run ? ", had it been written" : "") << '\n';
         }
     }

@@ -20,14 +20,12 @@ namespace {
 using nlohmann::json;
 
 json key_json(const OpenedPackage &opened) {
-    return opened.key == nullptr
-               ? json()
-               : json{{"id", opened.key->key.id()}, {"name", opened.key->key.name}, {"path", opened.key->path}};
+    return opened.key ? json{{"id", opened.key->key.id()}, {"name", opened.key->key.name}, {"path", opened.key->path}}
+                      : json();
 }
 
 std::string signer_text(const OpenedPackage &opened) {
-    return opened.key == nullptr ? "signed by nobody"
-                                 : "signed with " + opened.key->key.text() + " of " + opened.key->path;
+    return opened.key ? "signed with " + opened.key->key.text() + " of " + opened.key->path : "signed by nobody";
 }
 
 // Without the key, and of packages alone that are encrypted. No package is called whole then.
@@ -76,9 +74,9 @@ std::optional<keys::SecretKey> requested_key(const Request &request) {
                : std::optional(keys::read_key_file(request.decrypt_key, {request.passphrase_file}));
 }
 
-OpenedPackage open_requested(const Request &request, Trust &trust, const Taking &taking) {
+OpenedPackage open_requested(const Request &request, const Taking &taking) {
     const PackageFile file = read_package(request.subject);
-    trust = requested_trust(request);
+    const Trust trust = requested_trust(request);
     const std::optional<keys::SecretKey> key = requested_key(request);
     return open(file, trust, key ? &*key : nullptr, taking);
 }
@@ -99,8 +97,7 @@ std::string joined(const std::vector<std::string> &words) {
 }
 
 int verify(const Request &request) {
-    Trust trust;
-    const OpenedPackage opened = open_requested(request, trust, {});
+    const OpenedPackage opened = open_requested(request, {});
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.verify/1"},
                              {"package", request.subject},
@@ -116,11 +113,9 @@ int verify(const Request &request) {
 }
 
 int inspect(const Request &request) {
-    Trust trust;
     std::map<std::string, uint64_t> bytes; // of attachments, by name
     const OpenedPackage opened = open_requested(
-        request, trust,
-        {false, [&](const Attachment &one, std::string_view piece) { bytes[one.name] += piece.size(); }});
+        request, {false, [&](const Attachment &one, std::string_view piece) { bytes[one.name] += piece.size(); }});
     const Package &package = opened.package;
     if (request.json) {
         json backends = json::array();

@@ -33,15 +33,6 @@ std::string quoted(const std::string &folder) {
     return text + "\"";
 }
 
-std::vector<std::string> patches_of(const std::vector<Change> &changes) {
-    std::vector<std::string> patches;
-    patches.reserve(changes.size());
-    for (const Change &change : changes) {
-        patches.push_back(change.patch);
-    }
-    return patches;
-}
-
 } // namespace
 
 ObjectStore objects_of(const std::string &repository) {
@@ -100,10 +91,8 @@ bool Workshop::has_commit(const std::string &commit) const {
 
 std::string Workshop::commit_of(const std::string &repository, const std::string &commit) const {
     // Names of branches and tags are the repository's.
-    const GitRun named =
-        run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
-    std::string id = named.out.substr(0, named.out.find('\n'));
-    if (named.code != 0 || !has_commit(id)) {
+    std::string id = commit_id(repository, commit);
+    if (id.empty() || !has_commit(id)) {
         throw cli::Failure(repository + ": it does not have the commit " + core::visible_line(commit) + "; fetch it");
     }
     return id;
@@ -124,11 +113,11 @@ void Workshop::read_tree(const std::string &tree) const {
     in_index_ = tree;
 }
 
-std::string Workshop::apply(const std::string &commit, const std::vector<std::string> &patches) const {
+std::string Workshop::apply(const std::string &commit, const std::vector<Change> &changes) const {
     read_tree(commit);
     std::string all;
-    for (const std::string &patch : patches) {
-        all += patch;
+    for (const Change &change : changes) {
+        all += change.patch;
     }
     if (all.size() > Limits().patches) {
         throw cli::Failure("the patches come to " + size_text(all.size()) + ", and git applies at most " +
@@ -271,7 +260,7 @@ std::vector<Change> Workshop::changes(const std::string &commit, const std::stri
         std::vector<Change> list = renames == Renames::as_two ? files : differences(place(), commit, tree, renames);
         add_patches(place(), commit, tree, renames, limits, list);
         try {
-            if (apply(commit, patches_of(list)) == tree) {
+            if (apply(commit, list) == tree) {
                 return list;
             }
         } catch (const cli::Failure &failure) {
@@ -320,14 +309,11 @@ std::map<std::string, std::string> Workshop::new_paths(const std::string &from, 
 std::vector<std::string> Workshop::with_conversions(const std::string &tree,
                                                     const std::vector<std::string> &paths) const {
     read_tree(tree);
-    const std::vector<std::string> parts = split_at_zeros(
-        git(place(folder_.path()),
-            {"check-attr", "--cached", "-z", "--stdin", "text", "crlf", "eol", "ident", "working-tree-encoding"},
-            joined_with_zeros(paths)));
     std::vector<std::string> found;
-    for (size_t i = 0; i + 2 < parts.size(); i += 3) { // path, attribute, value
-        if (parts[i + 2] != "unspecified" && (found.empty() || found.back() != parts[i])) {
-            found.push_back(parts[i]);
+    for (auto &[path, value] : attributes_of(
+             place(folder_.path()), {"--cached", "text", "crlf", "eol", "ident", "working-tree-encoding"}, paths)) {
+        if (found.empty() || found.back() != path) {
+            found.push_back(std::move(path));
         }
     }
     return found;

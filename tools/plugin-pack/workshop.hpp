@@ -50,9 +50,9 @@ class Workshop {
     std::string tree_of(const std::string &commit) const;
     // Throws cli::Failure when the repository has the commit without all of its files, as partial clones do.
     void require_files(const std::string &commit) const;
-    // The tree that comes of a commit and patches to it. Throws cli::Failure with exit_conflict, the file and the line
-    // of the hunk that does not fit.
-    std::string apply(const std::string &commit, const std::vector<std::string> &patches) const;
+    // The tree that comes of a commit and the patches of these changes. Throws cli::Failure with exit_conflict, the
+    // file and the line of the hunk that does not fit.
+    std::string apply(const std::string &commit, const std::vector<Change> &changes) const;
     // The same of files with patches, one after the other. The file's name stands before what `read` or git says of it.
     std::string apply_files(const std::string &commit, const std::vector<std::string> &files,
                             const std::function<std::string(const std::string &file)> &read) const;

@@ -10,17 +10,9 @@
 
 namespace opdock::plugin_pack {
 
-inline std::vector<std::string> patches_of(const Changes &changes) {
-    std::vector<std::string> patches;
-    for (const Change &change : changes.list) {
-        patches.push_back(change.patch);
-    }
-    return patches;
-}
-
 inline std::map<std::string, std::string> rebuilt(const MadeRepository &made, const Changes &changes) {
     const Workshop workshop(objects_of(made.path()));
-    const std::string tree = workshop.apply(changes.commit, patches_of(changes));
+    const std::string tree = workshop.apply(changes.commit, changes.list);
     CHECK(tree == changes.tree);
     const test::TemporaryDirectory out;
     workshop.check_out(tree, out.path().string());

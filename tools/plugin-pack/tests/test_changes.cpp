@@ -33,6 +33,14 @@ std::string lines(size_t count, const std::string &end = "\n") {
     return text;
 }
 
+std::vector<std::string> patches_of(const Changes &changes) {
+    std::vector<std::string> patches;
+    for (const Change &change : changes.list) {
+        patches.push_back(change.patch);
+    }
+    return patches;
+}
+
 // Files of every kind, committed.
 std::string fill(const MadeRepository &made) {
     made.write("plain.py", lines(40));
@@ -387,14 +395,15 @@ TEST_CASE("a patch that does not fit is named with its file and line") {
     const MadeRepository made;
     const std::string base = fill(made);
     adapt(made);
-    std::vector<std::string> patches = patches_of(find_changes(made.path(), base));
-    for (std::string &patch : patches) {
-        if (const size_t at = patch.find("\n line 18\n"); patch.starts_with("diff --git a/plain.py")) {
-            patch.replace(at, 10, "\n line xx\n");
+    Changes changes = find_changes(made.path(), base);
+    for (Change &change : changes.list) {
+        if (const size_t at = change.patch.find("\n line 18\n"); change.path == "plain.py") {
+            change.patch.replace(at, 10, "\n line xx\n");
         }
     }
     const Workshop workshop(objects_of(made.path()));
-    CHECK_THROWS_WITH_AS(workshop.apply(base, patches), doctest::Contains("patch failed: plain.py:18"), cli::Failure);
+    CHECK_THROWS_WITH_AS(workshop.apply(base, changes.list), doctest::Contains("patch failed: plain.py:18"),
+                         cli::Failure);
     CHECK(!workshop.has_commit(std::string(40, 'a')));
 }
 
@@ -432,7 +441,7 @@ TEST_CASE("repositories whose ids are of SHA-256, and folders with odd names") {
     const Changes changes = find_changes(path, "HEAD");
     CHECK(changes.commit.size() == 64);
     const Workshop workshop(objects_of(path));
-    CHECK(workshop.apply(changes.commit, {changes.list.at(0).patch}) == changes.tree);
+    CHECK(workshop.apply(changes.commit, {changes.list.at(0)}) == changes.tree);
 }
 
 TEST_CASE("a list of changes that says other than the patches make is refused") {

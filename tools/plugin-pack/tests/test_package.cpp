@@ -87,7 +87,7 @@ TEST_CASE("a package comes back as it went in, and the same package is the same 
     CHECK(print(framework_package(), &key.secret) == text);
     const Trust trust = key.trust();
     const OpenedPackage opened = open(parse_package(text, "p.opdock"), trust);
-    REQUIRE(opened.key != nullptr);
+    REQUIRE(opened.key.has_value());
     CHECK(opened.key->key.name == "acme");
     CHECK(print(opened.package, &key.secret) == text);
     CHECK(opened.package.backends.at(0).changes.list.at(3).path == "n\xe4me");
@@ -130,7 +130,7 @@ TEST_CASE("another key, a forged one and none are refused, and none is taken onl
     CHECK_THROWS_WITH_AS(open(parse_package(unsigned_text, "p.opdock"), trust), doctest::Contains("nobody signed it"),
                          cli::Failure);
     trust.allow_unsigned = true;
-    CHECK(open(parse_package(unsigned_text, "p.opdock"), trust).key == nullptr);
+    CHECK_FALSE(open(parse_package(unsigned_text, "p.opdock"), trust).key.has_value());
     std::string stripped = text; // a signature that is taken away is none
     stripped.replace(stripped.find("signature ") + 10, 128, "-");
     CHECK(code_of(stripped, trust) == exit_not_trusted);
