@@ -8,27 +8,42 @@
 namespace cpu {
 namespace {
 
-constexpr int64_t side = 32; // of a square
+constexpr int64_t side = 64; // of a square
 
-// Rows [begin, end) of the output, which are columns of the input.
+// One square of a matrix: [first, last) of its rows in the output, [left, right) of its columns there. It is put
+// together in a buffer whose rows are apart by no power of two: those of a tensor often are, and would share few lines
+// of L1.
+template<class Bits>
+void permute_square(const Bits *from, Bits *to, const DLTensor &input, const DLTensor &output, int64_t first,
+                    int64_t last, int64_t left, int64_t right) {
+    Bits square[side][side + 1];
+    for (int64_t i = left; i < right; ++i)
+        for (int64_t r = first; r < last; ++r)
+            square[r - first][i - left] = from[i * input.strides[1] + r * input.strides[2]];
+    for (int64_t r = first; r < last; ++r) {
+        Bits *row = to + r * output.strides[1] + left * output.strides[2];
+        if (output.strides[2] == 1)
+            std::copy_n(square[r - first], right - left, row);
+        else
+            for (int64_t i = 0; i < right - left; ++i)
+                row[i * output.strides[2]] = square[r - first][i];
+    }
+}
+
+// Rows [begin, end) of the output, of all its matrices.
 template<class Bits>
 void permute(const opdock::Call &call, int64_t begin, int64_t end) {
     const DLTensor &input = *call.input(0), &output = *call.output(0);
-    const int64_t columns = output.shape[2], rows_of_matrix = output.shape[1];
+    const int64_t rows = output.shape[1], columns = output.shape[2];
     const auto *from = static_cast<const Bits *>(call.call().data[call.c().tensor_offsets[0]]);
     auto *to = static_cast<Bits *>(call.call().data[call.c().tensor_offsets[1]]);
-    for (int64_t first = begin; first < end; first += side) {
-        const int64_t last = std::min(first + side, end);
-        for (int64_t left = 0; left < columns; left += side) {
-            const int64_t right = std::min(left + side, columns);
-            for (int64_t r = first; r < last; ++r) {
-                const int64_t matrix = r / rows_of_matrix, row = r % rows_of_matrix;
-                const Bits *source = from + matrix * input.strides[0] + row * input.strides[2];
-                Bits *target = to + matrix * output.strides[0] + row * output.strides[1];
-                for (int64_t i = left; i < right; ++i)
-                    target[i * output.strides[2]] = source[i * input.strides[1]];
-            }
-        }
+    while (begin < end) {
+        const int64_t matrix = begin / rows, first = begin % rows;
+        const int64_t last = std::min({first + side, rows, first + end - begin});
+        for (int64_t left = 0; left < columns; left += side)
+            permute_square(from + matrix * input.strides[0], to + matrix * output.strides[0], input, output, first,
+                           last, left, std::min(left + side, columns));
+        begin += last - first;
     }
 }
 

@@ -1,7 +1,8 @@
 // topk_softmax_fwd and topk_softmax_bwd.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,20 +33,25 @@ struct TopkSoftmax {
     bool stream;
 };
 
-// Larger logits first, NaN before them, equals by index.
+// A logit and its expert as one number, the larger the sooner the expert comes: NaN first, equals by index.
+inline uint64_t key_of(float logit, size_t expert) {
+    logit += 0.0f; // one zero
+    uint32_t bits;
+    std::memcpy(&bits, &logit, sizeof bits);
+    const uint32_t order = std::isnan(logit) ? ~0u : (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+    return static_cast<uint64_t>(order) << 32 | (~0u - static_cast<uint32_t>(expert));
+}
+
+inline int32_t expert_of(uint64_t key) {
+    return static_cast<int32_t>(~0u - static_cast<uint32_t>(key));
+}
+
+// The first k of `keys` become those of the first experts, in their order.
 template<class T>
-std::vector<int32_t> first_experts(const T *logits, size_t experts, size_t k) {
-    std::vector<int32_t> order(experts);
-    std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), order.end(),
-                      [&](int32_t a, int32_t b) {
-                          const auto x = static_cast<float>(logits[a]), y = static_cast<float>(logits[b]);
-                          if (std::isnan(x) || std::isnan(y))
-                              return std::isnan(x) && std::isnan(y) ? a < b : std::isnan(x);
-                          return x != y ? x > y : a < b;
-                      });
-    order.resize(k);
-    return order;
+void choose_experts(const T *logits, size_t k, std::vector<uint64_t> &keys) {
+    for (size_t i = 0; i < keys.size(); ++i)
+        keys[i] = key_of(static_cast<float>(logits[i]), i);
+    std::partial_sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(k), keys.end(), std::greater<>());
 }
 
 } // namespace cpu
@@ -57,31 +63,31 @@ namespace HWY_NAMESPACE {
 
 // What the exponentials of logits are relative to: the sum over all, or over the chosen.
 template<class T>
-HWY_INLINE ExpSum exp_sum_for(const TopkSoftmax &a, const T *logits, const std::vector<int32_t> &chosen) {
+HWY_INLINE ExpSum exp_sum_for(const TopkSoftmax &a, const T *logits, const std::vector<uint64_t> &keys) {
     if (!a.renormalize)
-        return exp_sum(logits, static_cast<size_t>(a.experts), 1, logits);
-    ExpSum total{static_cast<float>(logits[chosen.front()]), 0};
-    for (const int32_t expert : chosen)
-        total.sum +=
-            std::exp(static_cast<double>(static_cast<float>(logits[expert])) - static_cast<double>(total.pivot));
+        return exp_sum(logits, keys.size(), 1, logits);
+    ExpSum total{static_cast<float>(logits[expert_of(keys.front())]), 0};
+    for (int64_t j = 0; j < a.k; ++j)
+        total.sum += std::exp(static_cast<double>(static_cast<float>(logits[expert_of(keys[static_cast<size_t>(j)])])) -
+                              static_cast<double>(total.pivot));
     return total;
 }
 
 template<class T>
 void topk_softmax_forward(const TopkSoftmax &a, int64_t begin, int64_t end) {
+    std::vector<uint64_t> keys(static_cast<size_t>(a.experts));
     for (int64_t r = begin; r < end; ++r) {
         const T *logits = a.logits.row<const T>(r);
-        const std::vector<int32_t> chosen =
-            first_experts(logits, static_cast<size_t>(a.experts), static_cast<size_t>(a.k));
-        const ExpSum total = exp_sum_for(a, logits, chosen);
+        choose_experts(logits, static_cast<size_t>(a.k), keys);
+        const ExpSum total = exp_sum_for(a, logits, keys);
         auto *weights = a.weights.row<float>(r);
         auto *indices = a.indices.row<int32_t>(r);
-        for (const int32_t expert : chosen) {
+        for (int64_t j = 0; j < a.k; ++j) {
+            const int32_t expert = expert_of(keys[static_cast<size_t>(j)]);
             const auto logit = static_cast<double>(static_cast<float>(logits[expert]));
-            *weights = static_cast<float>(std::exp(logit - static_cast<double>(total.pivot)) / total.sum);
-            *indices = expert;
-            weights += a.step_of_weights;
-            indices += a.step_of_indices;
+            weights[j * a.step_of_weights] =
+                static_cast<float>(std::exp(logit - static_cast<double>(total.pivot)) / total.sum);
+            indices[j * a.step_of_indices] = expert;
         }
     }
 }
