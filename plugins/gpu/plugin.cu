@@ -94,6 +94,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_activations(plugin);
         gpu::add_activation_biases(plugin);
         gpu::add_cross_entropy(plugin);
+        gpu::add_divergence(plugin);
         gpu::add_dropout(plugin);
         gpu::add_elementwise(plugin);
         gpu::add_fused_cross_entropy(plugin);
@@ -105,6 +106,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_normalization(plugin);
         gpu::add_normalization_bwd(plugin);
         gpu::add_optimizers(plugin);
+        gpu::add_permute(plugin);
         gpu::add_quantization(plugin);
         gpu::add_quantize_per_token(plugin);
         gpu::add_rope(plugin);

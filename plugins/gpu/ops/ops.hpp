@@ -8,6 +8,7 @@ namespace gpu {
 void add_activations(Plugin &plugin);         // activation.cu
 void add_activation_biases(Plugin &plugin);   // activation_bias.cu
 void add_cross_entropy(Plugin &plugin);       // cross_entropy.cu
+void add_divergence(Plugin &plugin);          // divergence.cu
 void add_dropout(Plugin &plugin);             // dropout.cu
 void add_elementwise(Plugin &plugin);         // elementwise.cu
 void add_fused_cross_entropy(Plugin &plugin); // fused_cross_entropy.cu
@@ -19,6 +20,7 @@ void add_multi_tensor(Plugin &plugin);        // multi_tensor.cu
 void add_normalization(Plugin &plugin);       // normalization.cu
 void add_normalization_bwd(Plugin &plugin);   // normalization_bwd.cu
 void add_optimizers(Plugin &plugin);          // optimizer.cu
+void add_permute(Plugin &plugin);             // permute.cu
 void add_quantization(Plugin &plugin);        // quantize.cu
 void add_quantize_per_token(Plugin &plugin);  // quantize_per_token.cu
 void add_rope(Plugin &plugin);                // rope.cu
