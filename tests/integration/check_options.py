@@ -38,6 +38,11 @@ def values_of_help(text: str) -> dict[str, str]:
     return dict(re.findall(r"^  (--[a-z0-9][a-z0-9-]*) ([A-Z\[]\S*)(?:  |$)", text, re.MULTILINE))
 
 
+def untold_of_help(text: str) -> list[str]:
+    """Options without a word on what they do: a clause for other commands alone is left out."""
+    return re.findall(r"^  (--[a-z0-9][a-z0-9-]*)(?: [A-Z\[]\S*)? *\n(?! {10})", text, re.MULTILINE)
+
+
 def options_of_man(text: str) -> tuple[set[str], set[str]]:
     """Those that it has at all, and those with an entry of their own."""
     text = text.replace("\\-", "-")
@@ -119,6 +124,9 @@ def main() -> int:
         for where, found in zip(("synopsis", "commands"), commands_of_man(name, page)):
             if found != commands:
                 faults.append(f"{name}.1 has in its {where} other commands than --help: {sorted(found ^ commands)}")
+        for command in sorted(commands):
+            faults += [f"{name} {command} {option}: the help of the command does not say what it does"
+                       for option in untold_of_help(text_of([tool, command, "--help"]))]
         if (offered := completed(completions, tool, [""])) != commands:
             faults.append(f"{name} <TAB> offers {sorted(offered)}, and the commands are {sorted(commands)}")
     if not all_hidden:

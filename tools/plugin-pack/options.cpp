@@ -75,7 +75,8 @@ cli::CommandLine describe_options(Request &request) {
     line.flag("allow-unsigned", request.allow_unsigned, "take a package that nobody signed");
     line.path("decrypt-key", "NAME.key", request.decrypt_key,
               "the key that it is encrypted for; import-flagscale: FlagScale's private_key.pem");
-    line.flag("3way", request.merges, "unpatch: merge with the commit that --backend names");
+    line.flag("3way", request.merges,
+              "unpatch: merge with the commit that --backend names; revert: take back such a merge");
     line.flag("in-place", request.in_place, "unpatch: change the files of the checkouts");
     line.text("commit", "COMMIT", request.commit, "unpatch: a package for this commit of a backend, not the newest");
     line.flag("allow-older", request.allow_older, "unpatch, install: in the place of a newer package");
