@@ -55,8 +55,8 @@
  * input / scale, rounded to f32 first and then to the nearest from -L to L, ties to even. A row whose scale is 0
  * becomes zeros. A row with NaN or an infinity has that scale, and what is then no number becomes NaN, or 0 in i8. */
 #define OPDOCK_OP_QUANTIZE_PER_TOKEN                                                                                   \
-    "quantize_per_token(input: T[..., n], *, dtype: F) -> (output: F[..., n], scale: f32[...]) where F in "            \
-    "i8|e4m3|e5m2"
+    "quantize_per_token(input: T[..., n], *, dtype: F) -> (output: F[..., n], scale: f32[...]) "                       \
+    "where F in e4m3|e5m2|i8"
 
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_ELEMENTWISE_OPS(X)                                                                                      \
