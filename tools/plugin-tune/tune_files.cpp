@@ -143,7 +143,7 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
             throw cli::Failure("--rename: two ops of the file would be called '" + name + "'");
         }
         if (!name.empty()) {
-            is_left_out = !is_op_name(name);
+            is_left_out = !is_op_name(name) && name != "'*'"; // which is for every op
         }
         if (is_left_out) {
             if (!name.empty()) {

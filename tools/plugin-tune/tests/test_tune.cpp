@@ -26,6 +26,9 @@ TEST_CASE("ops whose names no op may have are left out, unless they are renamed"
     CHECK(rename_ops(yaml, {}, &nameless) == head + "  relu:\n    - {}\n");
     CHECK(nameless == std::vector<std::string>{"_softmax", "Mul"});
     nameless.clear();
+    const std::string every_op = head + "  '*':\n    - {}\n  relu:\n    - {}\n";
+    CHECK(rename_ops(every_op, {}, &nameless) == every_op);
+    CHECK(nameless.empty());
     CHECK(rename_ops(yaml, {{"_softmax", "softmax"}, {"Mul", "mul"}}, &nameless) ==
           head + "  softmax:\n    - configs:\n        - {B: 1}\n  relu:\n    - {}\n  mul:\n    - {}\n");
     CHECK(nameless.empty());
