@@ -27,20 +27,25 @@ def sample(rng, op, dtype):
 
     def tensor(one):
         sizes = [int(dim) if dim.isdigit() else 3 if dim == "..." else 16 if "2*" in dim else 8 for dim in one.dims]
+        if one.name.endswith("_starts"):  # of sequences in a batch of 1
+            return None
         own = jnp.float8_e4m3fn if one.dtype == "F" else ours._DTYPES.get(one.dtype, dtype)
         if jnp.issubdtype(own, jnp.floating):
             positive = one.name in ("scale", "rsigma", "scale_inv", "exp_avg_sq")
             values = rng.standard_normal(sizes) * 0.5
             return jnp.asarray(np.abs(values) + 1 if positive else values).astype(own)
+        if one.name == "slots":  # no two alike
+            return jnp.arange(*sizes, dtype=own)
         return jnp.asarray(rng.integers(0, 2 if one.name == "mask" else 1 if one.name == "noop" else 8, sizes)).astype(
             own
         )
 
     with jax.enable_x64(True):
         inputs = [[tensor(one) for _ in range(2)] if one.is_list else tensor(one) for one in signature.inputs]
-    attributes = {"p": 0.25} if any(one.name == "p" for one in signature.attributes) else {}
+    required = {"p": 0.25, "groups": 2, "k": 3}
+    attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     if any(one.type == "dtype" for one in signature.attributes):
-        attributes["dtype"] = jnp.float8_e4m3fn if op == "quantize" else dtype
+        attributes["dtype"] = jnp.float8_e4m3fn if op.startswith("quantize") else dtype
     return inputs, attributes
 
 
@@ -56,16 +61,18 @@ def test_results_have_the_bits_of_the_host(host, rng, op, dtype):
     torch = pytest.importorskip("torch")  # numpy has no bf16
     signature = ours._signatures[op]
     inputs, attributes = sample(rng, op, dtype)
-    given = [
-        [torch.from_dlpack(each).clone() for each in one] if isinstance(one, list) else torch.from_dlpack(one).clone()
-        for one in inputs
-    ]
+
+    def copied(value):
+        if isinstance(value, list):
+            return [copied(each) for each in value]
+        return None if value is None else torch.from_dlpack(value).clone()
+
+    given = [copied(one) for one in inputs]
     before = [np.asarray(one).tobytes() for one in flat(inputs)]
     found = jax.jit(lambda inputs: ours.call(op, *inputs, all_outputs=True, **attributes))(inputs)
-    named = {
-        name: "e4m3" if op == "quantize" else {jnp.float32: "f32"}.get(value, "bf16") if name == "dtype" else value
-        for name, value in attributes.items()
-    }
+    named = dict(attributes)
+    if "dtype" in named:
+        named["dtype"] = "e4m3" if op.startswith("quantize") else {jnp.float32: "f32"}.get(dtype, "bf16")
     expected = host.op(op)(*given, outputs=[one.name for one in signature.outputs if one.optional], **named)
     written = [value for one, value in zip(signature.inputs, given, strict=True) if one.mut]
     expected = flat([*flat(expected), *flat(written)])

@@ -140,6 +140,35 @@ HWY_INLINE Matrix matrix_of(const T *from, int64_t step, int64_t count, int64_t 
     return {scratch, static_cast<int>(std::max<int64_t>(length, 1)), down};
 }
 
+// sums(i, :) += the sum over p < depth of weights(i, p) * rows(p, :). A weight of 0 takes no part, though its row be
+// infinite, as products of matrices do not have it.
+HWY_INLINE void add_weighted(const Matrix &weights, int64_t count, const Matrix &rows, int64_t columns, int64_t depth,
+                             float *sums) {
+    if (columns == 0)
+        return;
+    float nothing = 0; // NaN where an element is not finite
+    for (int64_t p = 0; p < depth; ++p) {
+        const float *row = rows.data + p * rows.step;
+        for (int64_t begin = 0; begin < columns; begin += block_size) {
+            const int64_t end = std::min<int64_t>(columns, begin + block_size);
+            nothing += block_sum(static_cast<size_t>(begin), static_cast<size_t>(end),
+                                 [=](size_t q, auto extent, VF s)
+                                     HWY_ATTR { return hn::MulAdd(load(row + q, extent), hn::Zero(f32), s); });
+        }
+    }
+    if (nothing == 0) {
+        multiply(weights, count, {rows.data, rows.step, true}, columns, depth, false, sums, static_cast<int>(columns));
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        for (int64_t p = 0; p < depth; ++p) {
+            const float weight = weights.down ? weights.data[p * weights.step + i] : weights.data[i * weights.step + p];
+            for (int64_t q = 0; weight != 0 && q < columns; ++q)
+                sums[i * columns + q] += weight * rows.data[p * rows.step + q];
+        }
+    }
+}
+
 // tanh from the exponential of a negative number, so that nothing is infinite.
 HWY_INLINE VF tanh(VF x) {
     const VF magnitude = hn::Abs(x);
@@ -236,11 +265,8 @@ void attend(const Attention &a, Query<T> *rows, int64_t count, Take take) {
             fill(z, begin, 0);
             fill(z + end, n - end, 0);
         }
-        if (a.e > 0) {
-            const Matrix v = matrix_of(value, value_step, n, a.e, true, values.data());
-            multiply({scores.data(), static_cast<int>(most_keys), false}, count, v, a.e, n, false, sums.data(),
-                     static_cast<int>(a.e));
-        }
+        const Matrix v = matrix_of(value, value_step, n, a.e, true, values.data());
+        add_weighted({scores.data(), static_cast<int>(most_keys), false}, count, v, a.e, n, sums.data());
         first += n;
     }
     for (int64_t i = 0; i < count; ++i) {
@@ -438,10 +464,7 @@ void query_gradients(const Attention &a, const Piece &piece, int64_t head) {
     for (int64_t j = first; j < last; j += most_keys) {
         const int64_t n = std::min(most_keys, last - j);
         tile.compute(one, j, j + n, true);
-        const Matrix k = {tile.k().data, tile.k().step, true};
-        if (a.d > 0)
-            multiply({tile.slopes(), static_cast<int>(most_keys), false}, tile.count(), k, a.d, n, false, sums.data(),
-                     static_cast<int>(a.d));
+        add_weighted({tile.slopes(), static_cast<int>(most_keys), false}, tile.count(), tile.k(), a.d, n, sums.data());
     }
     for (int64_t i = 0; i < tile.count(); ++i)
         narrow(sums.data() + i * a.d, a.d, a.scale, row_at(grad_query, one.batch, one.query + piece.first + i, head));
@@ -467,12 +490,8 @@ void key_gradients(const Attention &a, const Piece &piece, int64_t g) {
             tile.compute(one, piece.first, piece.last, false);
             const Matrix weights = {tile.weights(), static_cast<int>(most_keys), true};
             const Matrix slopes = {tile.slopes(), static_cast<int>(most_keys), true};
-            const Matrix grads = {tile.grads().data, tile.grads().step, true};
-            const Matrix queries = {tile.q().data, tile.q().step, true};
-            if (a.e > 0)
-                multiply(weights, n, grads, a.e, end - i, false, values.data(), static_cast<int>(a.e));
-            if (a.d > 0)
-                multiply(slopes, n, queries, a.d, end - i, false, keys.data(), static_cast<int>(a.d));
+            add_weighted(weights, n, tile.grads(), a.e, end - i, values.data());
+            add_weighted(slopes, n, tile.q(), a.d, end - i, keys.data());
         }
     }
     for (int64_t j = 0; j < n; ++j) {

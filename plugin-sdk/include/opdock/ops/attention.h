@@ -29,7 +29,7 @@
     "attention_fwd(query: T[b, s, h, d], key: T[b, k, g, d], value: T[b, k, g, e], bias: T[b, h, s, k]?, "             \
     "query_starts: i32[n]?, key_starts: i32[n]?, "                                                                     \
     "*, scale: float?, causal: bool = false, window_left: int = -1, window_right: int = -1, soft_cap: float = 0.0) "   \
-    "-> (output: T[b, s, h, e], lse: f32[b, h, s]?) where h % g == 0, b*n == n"
+    "-> (output: T[b, s, h, e], lse: f32[b, h, s]?) where h%g == 0, n > 0, b*n == n"
 
 /* With w[i, j] = exp(z[i, j] - lse[i]): grad_value[j] = sum over i of w[i, j] * grad[i]; grad_bias[i, j] = w[i, j] *
  * (dot(grad[i], value[j]) - dot(grad[i], output[i])), 0 where i does not see j. That times scale, and times 1 - (y /
@@ -40,7 +40,7 @@
     "output: T[b, s, h, e], lse: f32[b, h, s], bias: T[b, h, s, k]?, query_starts: i32[n]?, key_starts: i32[n]?, "     \
     "*, scale: float?, causal: bool = false, window_left: int = -1, window_right: int = -1, soft_cap: float = 0.0) "   \
     "-> (grad_query: T[b, s, h, d], grad_key: T[b, k, g, d], grad_value: T[b, k, g, e], grad_bias: T[b, h, s, k]?) "   \
-    "where h % g == 0, b*n == n"
+    "where h%g == 0, n > 0, b*n == n"
 
 /* One query of each of b sequences, whose keys and values are in pages of t tokens: token j of sequence i is place j %
  * t of page block_table[i, j / t], for j < lengths[i]. The query stands at the last of them; window_left as above. */
@@ -48,7 +48,7 @@
     "attention_decode(query: T[b, h, d], key_cache: T[p, t, g, d], value_cache: T[p, t, g, e], "                       \
     "block_table: i32[b, m], lengths: i32[b], "                                                                        \
     "*, scale: float?, window_left: int = -1, soft_cap: float = 0.0) "                                                 \
-    "-> (output: T[b, h, e], lse: f32[b, h]?) where h % g == 0"
+    "-> (output: T[b, h, e], lse: f32[b, h]?) where h%g == 0"
 
 /* Writes n tokens into the cache: token i into place slots[i] % t of page slots[i] / t; a negative slot is left out. No
  * two tokens have one slot. */
