@@ -185,26 +185,16 @@ HWY_EXPORT(group_norm_backward_groups);
 
 namespace {
 
-// The rows, all of them contiguous, are `rows` first inputs and the first output.
-opdock::Status check(const opdock::Problem &problem, uint32_t rows, int64_t groups) {
-    const int64_t channels = problem.input(0)->shape[1];
-    if (channels % groups != 0)
-        return opdock::invalid_argument("groups: " + std::to_string(groups) + " do not divide " +
-                                        std::to_string(channels) + " channels");
+// All rows contiguous: the first `inputs` inputs and the first output.
+template<uint32_t inputs>
+opdock::Status check(const opdock::Problem &problem) {
     const auto is_contiguous = [](const DLTensor &tensor) { return element_count(tensor) == 0 || is_dense(tensor); };
-    for (uint32_t i = 0; i < rows; ++i)
+    for (uint32_t i = 0; i < inputs; ++i)
         if (!is_contiguous(*problem.input(i)))
             return opdock::unsupported("input " + std::to_string(i) + ": this implementation needs it contiguous");
     if (!is_contiguous(*problem.output(0)))
         return opdock::unsupported("output 0: this implementation needs it contiguous");
     return {};
-}
-
-opdock::Status check_forward(const opdock::Problem &problem) {
-    return check(problem, 1, problem.get_int(0));
-}
-opdock::Status check_backward(const opdock::Problem &problem) {
-    return check(problem, 2, problem.input(2)->shape[1]);
 }
 
 GroupNorm arguments_of(const opdock::Call &call, const DLTensor &input, int64_t groups) {
@@ -281,10 +271,9 @@ opdock::Status backward(const opdock::Call &call) {
 
 void add_group_norm(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::group_norm_fwd, weighted, {opdock::kernel<&forward>, opdock::supports<&check_forward>});
-    plugin.add(
-        ops::group_norm_bwd, weighted,
-        {opdock::kernel<&backward>, opdock::supports<&check_backward>, opdock::workspace_size<&backward_workspace>});
+    plugin.add(ops::group_norm_fwd, weighted, {opdock::kernel<&forward>, opdock::supports<&check<1>>});
+    plugin.add(ops::group_norm_bwd, weighted,
+               {opdock::kernel<&backward>, opdock::supports<&check<2>>, opdock::workspace_size<&backward_workspace>});
 }
 
 } // namespace cpu

@@ -255,18 +255,11 @@ Status l2norm_bwd(const Call &call) {
 struct Channels {
     std::int64_t batch, channels, groups, n;
 
-    // `groups` may not divide the channels.
     static Channels of(const DLTensor &input, std::int64_t groups) {
         std::int64_t n = 1;
         for (int d = 2; d < input.ndim; ++d)
             n *= input.shape[d];
         return {input.shape[0], input.shape[1], groups, n};
-    }
-    Status check() const {
-        return channels % groups == 0
-                   ? Status()
-                   : opdock::invalid_argument("groups: " + std::to_string(groups) + " do not divide " +
-                                              std::to_string(channels) + " channels");
     }
     std::int64_t size_of_group() const { return channels / groups * n; }
     // Of element i of group number `group` of all of the batch.
@@ -274,14 +267,6 @@ struct Channels {
         return (group % groups * size_of_group() + i) / n;
     }
 };
-
-Status supports_group_norm_fwd(const Problem &problem) {
-    return Channels::of(*problem.input(0), problem.get_int(0)).check();
-}
-
-Status supports_group_norm_bwd(const Problem &problem) {
-    return Channels::of(*problem.input(1), problem.input(2)->shape[1]).check();
-}
 
 Status group_norm_fwd(const Call &call) {
     const Channels shape = Channels::of(*call.input(0), call.get_int(0));
@@ -360,10 +345,8 @@ void add_normalization(Plugin &plugin) {
     plugin.add(ops::layernorm_bwd, weighted, opdock::kernel<&layernorm_bwd>);
     plugin.add(ops::l2norm_fwd, any_float, opdock::kernel<&l2norm_fwd>);
     plugin.add(ops::l2norm_bwd, any_float, opdock::kernel<&l2norm_bwd>);
-    plugin.add(ops::group_norm_fwd, weighted, opdock::kernel<&group_norm_fwd>,
-               opdock::supports<&supports_group_norm_fwd>);
-    plugin.add(ops::group_norm_bwd, weighted, opdock::kernel<&group_norm_bwd>,
-               opdock::supports<&supports_group_norm_bwd>);
+    plugin.add(ops::group_norm_fwd, weighted, opdock::kernel<&group_norm_fwd>);
+    plugin.add(ops::group_norm_bwd, weighted, opdock::kernel<&group_norm_bwd>);
 }
 
 } // namespace reference

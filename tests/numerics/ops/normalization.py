@@ -199,8 +199,7 @@ def uneven_groups(draw_inputs, attributes, **shapes):
         of_7_channels = {name: draw("T", 2, 7, 5) for name in ("grad", "input") if name in inputs}
         return {**inputs, **of_7_channels, **{n: draw("U", 7) for n in ("weight", "bias") if n in inputs}}
 
-    message = "do not divide 7 channels"
-    return Special("uneven groups", draw_uneven, "INVALID_ARGUMENT", message, attributes, refused=True, shapes=shapes)
+    return Special("uneven", draw_uneven, "INVALID_ARGUMENT", "c%groups", attributes, refused=True, shapes=shapes)
 
 
 OPS = {

@@ -55,17 +55,17 @@
 #define OPDOCK_OP_L2NORM_BWD "l2norm_bwd(grad: T[..., n], input: T[..., n], rnorm: f32[...]) -> (grad_input: T[..., n])"
 
 /* layernorm_fwd of each group: c / groups channels, which follow each other, with all that `...` stands for. Weight and
- * bias are those of the channel. c is a multiple of groups; anything else is an invalid argument. */
+ * bias are those of the channel. */
 #define OPDOCK_OP_GROUP_NORM_FWD                                                                                       \
     "group_norm_fwd(input: T[b, c, ...], weight: U[c], bias: U[c], *, groups: int, eps: float = 1e-5) "                \
-    "-> (output: T[b, c, ...], mu: f32[b, groups]?, rsigma: f32[b, groups]?) where groups >= 1"
+    "-> (output: T[b, c, ...], mu: f32[b, groups]?, rsigma: f32[b, groups]?) where groups >= 1, c%groups == 0"
 
 /* With x, d and the means of layernorm_bwd over each group: grad_input = rsigma * (d - mean(d) - x * mean(d * x));
  * grad_weight and grad_bias = sum of grad * x and of grad over all but the channels. */
 #define OPDOCK_OP_GROUP_NORM_BWD                                                                                       \
-    "group_norm_bwd(grad: T[b, c, ...], input: T[b, c, ...], mu: f32[b, groups], rsigma: f32[b, groups], weight: "     \
-    "U[c]) "                                                                                                           \
-    "-> (grad_input: T[b, c, ...], grad_weight: U[c]?, grad_bias: U[c]?) where groups >= 1"
+    "group_norm_bwd(grad: T[b, c, ...], input: T[b, c, ...], mu: f32[b, groups], rsigma: f32[b, groups], "             \
+    "weight: U[c]) -> (grad_input: T[b, c, ...], grad_weight: U[c]?, grad_bias: U[c]?) "                               \
+    "where groups >= 1, c%groups == 0"
 
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_NORMALIZATION_OPS(X)                                                                                    \
