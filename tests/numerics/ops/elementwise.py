@@ -71,8 +71,9 @@ def quantize_per_token(input, *, dtype):
     with np.errstate(invalid="ignore"):
         quotient = np.where(scale[..., None] == 0, 0, input / np.where(scale == 0, 1, scale)[..., None])
     quotient = quotient.astype(np.float32).astype(np.float64)
-    rounded = np.clip(np.rint(np.nan_to_num(quotient)), -127, 127) if dtype == "i8" else fp8_values(fp8_codes(quotient, dtype), dtype)
-    return {"output": rounded, "scale": scale}
+    if dtype == "i8":
+        return {"output": np.clip(np.rint(np.nan_to_num(quotient)), -127, 127), "scale": scale}
+    return {"output": fp8_values(fp8_codes(quotient, dtype), dtype), "scale": scale}
 
 
 # --- what they are tried on ---
