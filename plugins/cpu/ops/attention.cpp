@@ -421,7 +421,9 @@ class Tile {
             const VF t = capped ? tanh(hn::Mul(y, inverse)) : hn::Zero(f32);
             y = capped ? hn::Mul(cap, t) : y;
             const VF score = bias == nullptr ? y : hn::Add(y, load(bias + j, extent));
-            const VF weight = exp(hn::Sub(score, lse));
+            // At most 1, however large the scores are that were rounded. NaN remains.
+            const VF above = hn::Sub(score, lse);
+            const VF weight = exp(hn::IfThenElse(hn::Gt(above, hn::Zero(f32)), hn::Zero(f32), above));
             // A key that a bias of minus infinity hides has no part in anything, whatever the gradient is.
             const VF slope = hn::IfThenElse(hn::Eq(weight, hn::Zero(f32)), weight,
                                             hn::Mul(weight, hn::Sub(load(to + j, extent), projection)));

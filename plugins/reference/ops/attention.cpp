@@ -253,7 +253,8 @@ class Backward {
             const Doubles k = row_of(key_, one.batch, one.key + j, g);
             const Doubles v = row_of(value_, one.batch, one.key + j, g);
             const double score = a_.score(q, k);
-            const double weight = std::exp(score + (bias_ ? wide(bias_(one.batch, h, at, one.key + j)) : 0) - lse);
+            const double above = score + (bias_ ? wide(bias_(one.batch, h, at, one.key + j)) : 0) - lse;
+            const double weight = std::exp(above > 0 ? 0 : above); // NaN remains
             if (weight == 0) // a bias of minus infinity hides a key, whatever the gradient is
                 continue;
             const double slope = weight * (std::inner_product(grad.begin(), grad.end(), v.begin(), 0.0) - projection);

@@ -72,7 +72,13 @@ def attention_fwd(
             g = head // (h // key.shape[2])
             part = None if bias is None else bias[batch, head, q, k]
             output[batch, q, head], lse[batch, head, q], _, _ = attend(
-                query[batch, q, head], key[batch, k, g], value[batch, k, g], part, sees, default_scale(scale, d), soft_cap
+                query[batch, q, head],
+                key[batch, k, g],
+                value[batch, k, g],
+                part,
+                sees,
+                default_scale(scale, d),
+                soft_cap,
             )
     return {"output": output, "lse": lse}
 
@@ -110,7 +116,7 @@ def attention_bwd(
             )
             some = lse[batch, head, q] > -np.inf
             z = np.where(sees & some[:, None], y if part is None else y + part, -np.inf)
-            weights = np.exp(z - np.where(some, lse[batch, head, q], 0)[:, None])
+            weights = np.exp(np.minimum(z - np.where(some, lse[batch, head, q], 0)[:, None], 0))
             products = grad[batch, q, head] @ value[batch, k, g].T
             projection = (grad[batch, q, head] * output[batch, q, head]).sum(-1)[:, None]
             slopes, size = weights * (products - projection), weights * (abs(products) + abs(projection))
@@ -164,8 +170,8 @@ def kv_cache_append(key_cache, value_cache, key, value, slots):
 # --- what they are tried on ---
 
 
-# b, s, k, h, g, d, e. Longer than the pieces of 64 queries and 256 keys of the CPU plugin, and no queries, keys, heads or
-# elements.
+# b, s, k, h, g, d, e. Longer than the pieces of 64 queries and 256 keys of the CPU plugin, and no queries, keys, heads
+# or elements.
 ATTENTION_SHAPES = [
     (2, 3, 5, 4, 2, 3, 2),
     (1, 70, 300, 2, 1, 24, 16),
@@ -247,8 +253,8 @@ def one_start(draw):
 
 def outputs_of(b, s, k, h, g, d, e):
     """Their shapes, forward and backward."""
-    grads = {"grad_query": (b, s, h, d), "grad_key": (b, k, g, d), "grad_value": (b, k, g, e), "grad_bias": (b, h, s, k)}
-    return {"output": (b, s, h, e), "lse": (b, h, s), **grads}
+    grads = {"grad_query": (b, s, h, d), "grad_key": (b, k, g, d), "grad_value": (b, k, g, e)}
+    return {"output": (b, s, h, e), "lse": (b, h, s), **grads, "grad_bias": (b, h, s, k)}
 
 
 def fails(label, draw, shape, message, **others):

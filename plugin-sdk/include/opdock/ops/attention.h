@@ -31,10 +31,11 @@
     "*, scale: float?, causal: bool = false, window_left: int = -1, window_right: int = -1, soft_cap: float = 0.0) "   \
     "-> (output: T[b, s, h, e], lse: f32[b, h, s]?) where h%g == 0, n > 0, b*n == n"
 
-/* With w[i, j] = exp(z[i, j] - lse[i]): grad_value[j] = sum over i of w[i, j] * grad[i]; grad_bias[i, j] = w[i, j] *
- * (dot(grad[i], value[j]) - dot(grad[i], output[i])), 0 where i does not see j. That times scale, and times 1 - (y /
- * soft_cap)^2 where y is z without the bias and soft_cap > 0, is u[i, j]; grad_query[i] = sum over j of u[i, j] *
- * key[j]; grad_key[j] = sum over i of u[i, j] * query[i]. What heads share is summed over them. */
+/* With w[i, j] = exp(min(z[i, j] - lse[i], 0)), as rounding must not make a weight larger than 1: grad_value[j] = sum
+ * over i of w[i, j] * grad[i]; grad_bias[i, j] = w[i, j] * (dot(grad[i], value[j]) - dot(grad[i], output[i])), 0 where
+ * i does not see j. That times scale, and times 1 - (y / soft_cap)^2 where y is z without the bias and soft_cap > 0, is
+ * u[i, j]; grad_query[i] = sum over j of u[i, j] * key[j]; grad_key[j] = sum over i of u[i, j] * query[i]. What heads
+ * share is summed over them. */
 #define OPDOCK_OP_ATTENTION_BWD                                                                                        \
     "attention_bwd(grad: T[b, s, h, e], query: T[b, s, h, d], key: T[b, k, g, d], value: T[b, k, g, e], "              \
     "output: T[b, s, h, e], lse: f32[b, h, s], bias: T[b, h, s, k]?, query_starts: i32[n]?, key_starts: i32[n]?, "     \
