@@ -292,10 +292,10 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
             for (uint64_t round = 0; round < rounds; ++round) {
                 add(round, {moved_by(one, terms), false});
             }
-            // Values that are alike round alike, and what is lost adds up: a sum of them may be as far off as any
-            // result, and a difference from it may be nothing but that.
+            // Values that are alike, or terms of one sign, round alike, and what is lost adds up: a sum of them may be
+            // as far off as any result, and a difference from it may be nothing but that.
             const double by = std::max(moved_by(one, terms), tightest_tolerance(found, terms) / 8);
-            for (uint64_t round = 0; one.values == Values::constant && round < rounds; ++round) {
+            for (uint64_t round = 0; round < rounds; ++round) {
                 add(rounds + round, {by, true});
             }
         }
