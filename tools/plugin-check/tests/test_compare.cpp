@@ -89,6 +89,14 @@ TEST_CASE("where a result is past the range of its dtype, infinity is right, and
     CHECK_FALSE(agreement(OPDOCK_F16, {1, -infinity}, {1, 1e6}).problem.empty());
 }
 
+TEST_CASE("a result that rounding may have moved past the range of its dtype may be infinite, or not be") {
+    CHECK(agreement(OPDOCK_F16, {1, infinity}, {1, 0}, {0, 1e4}).problem.empty());
+    CHECK(agreement(OPDOCK_F16, {1, 62336}, {1, 65530}, {0, 1e3}).problem.empty());
+    CHECK_FALSE(agreement(OPDOCK_F16, {1, infinity}, {1, 0}, {0, 1e3}).problem.empty());
+    CHECK_FALSE(agreement(OPDOCK_F16, {1, 62336}, {1, 65530}, {0, 1}).problem.empty());
+    CHECK_FALSE(agreement(OPDOCK_F16, {1, not_a_number}, {1, 0}, {0, 1e6}).problem.empty());
+}
+
 TEST_CASE("where inputs are infinite, the largest number is no infinity") {
     const auto problem = [](const std::vector<double> &found) {
         return compare(output(OPDOCK_F32, found), {1, infinity}, 1e-5, [] { return std::vector<double>(2); },
