@@ -118,7 +118,7 @@ class ImplementationTuning {
     TuneVariables variables_;
     std::vector<std::string> where_names_;     // the variables, then the knobs, which hide variables
     std::vector<std::string> heuristic_names_; // likewise, but the variables hide knobs
-    std::set<const TuneSection *> meant_;       // those for it, also without room
+    std::set<const TuneSection *> meant_;      // those for it, also without room
     std::vector<ImplementationSection> sections_;
     std::vector<TuneProblem> problems_;
     std::vector<const TuneSection *> problem_sections_; // for each of them, in the file

@@ -131,9 +131,8 @@ void PluginTuning::check_implementations(const TuneSection &section,
     }
     for (const PlacedText &id : section.implementations) {
         if (std::none_of(ids.begin(), ids.end(), [&](const std::string &known) { return same_name(known, id.text); })) {
-            add_problem(
-                found_,
-                {id.place, "unknown implementation " + quote(id.text) + hint_for(found_, id.text, views(ids))});
+            add_problem(found_,
+                        {id.place, "unknown implementation " + quote(id.text) + hint_for(found_, id.text, views(ids))});
         }
     }
 }
