@@ -150,7 +150,7 @@ HWY_INLINE void add_weighted(const Matrix &weights, int64_t count, const Matrix 
     for (int64_t p = 0; p < depth; ++p) {
         const float *row = rows.data + p * rows.step;
         for (int64_t begin = 0; begin < columns; begin += block_size) {
-            const int64_t end = std::min<int64_t>(columns, begin + block_size);
+            const int64_t end = std::min(columns, begin + static_cast<int64_t>(block_size));
             nothing += block_sum(static_cast<size_t>(begin), static_cast<size_t>(end),
                                  [=](size_t q, auto extent, VF s)
                                      HWY_ATTR { return hn::MulAdd(load(row + q, extent), hn::Zero(f32), s); });
@@ -415,7 +415,7 @@ class Tile {
             bias = bias_row_;
         }
         const VF lse = hn::Set(f32, log_sums_[i]), projection = hn::Set(f32, projections_[i]);
-        const VF one_ = hn::Set(f32, 1.0f), inverse = hn::Div(one_, cap);
+        const VF unit = hn::Set(f32, 1.0f), inverse = hn::Div(unit, cap);
         along(size, [&](size_t j, auto extent) HWY_ATTR {
             VF y = hn::Mul(load(z + j, extent), by);
             const VF t = capped ? tanh(hn::Mul(y, inverse)) : hn::Zero(f32);
@@ -432,7 +432,7 @@ class Tile {
             if (grad_bias != nullptr)
                 store(slope, grad_bias + j, extent);
             if (capped)
-                store(hn::Mul(slope, hn::NegMulAdd(t, t, one_)), to + j, extent);
+                store(hn::Mul(slope, hn::NegMulAdd(t, t, unit)), to + j, extent);
         });
         fill(w, begin, 0);
         fill(w + end, n - end, 0);
