@@ -10,7 +10,7 @@
 
 namespace opdock::core {
 
-// What becomes of a plugin with such a code.
+// A code decides how the host treats the plugin.
 enum class RejectFate {
     reject,
     skip,       // nothing is wrong with it: it is reported as skipped, and strict mode does not mind

@@ -29,7 +29,7 @@ struct OpPolicy {
     const Item<Contracts> *required_beyond(const OpPolicy &other) const;
     bool retries_failed() const { return !value(settings::strict) && value(settings::retry_failed) > 0; }
 
-    // Of a setting that has a built-in value.
+    // The value in force. The setting has a built-in value, which holds where nobody set it.
     template<class T>
     const T &value(const SettingRecord<T> &setting) const {
         const std::optional<Item<T>> &item = items.*setting.member;

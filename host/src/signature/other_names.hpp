@@ -1,4 +1,4 @@
-// What other libraries call what standard ops compute. docs/ops.md has the table, too; a test compares them.
+// The names that other libraries have for standard ops. docs/ops.md has the same table; a test compares them.
 #pragma once
 
 #include <span>

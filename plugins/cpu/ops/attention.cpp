@@ -203,7 +203,7 @@ HWY_INLINE void to_scores(float *z, int64_t count, float soft_cap, const T *bias
     }
 }
 
-// What was found of a row so far: sum = the sum of exp(z - largest).
+// A row after some pieces: its largest score, and the sum of exp(z - largest).
 struct RowState {
     float largest;
     double sum;
@@ -375,7 +375,7 @@ class Tile {
         }
     }
 
-    // Of keys [first, last); `writes_bias` where the gradient of the bias is wanted.
+    // Computes the tile for keys [first, last). `writes_bias`: the gradient of the bias, too.
     void compute(const Sequence &one, int64_t first, int64_t last, bool writes_bias) {
         const int64_t g = head_ / a_.heads_per_key(), n = last - first;
         k_ = matrix_of(row_at(key_, one.batch, one.key + first, g), key_.stride(1), n, a_.d, false, keys_.data());
@@ -485,7 +485,7 @@ void key_gradients(const Attention &a, const Piece &piece, int64_t g) {
     for (int64_t head = g * a.heads_per_key(); head < (g + 1) * a.heads_per_key(); ++head) {
         for (int64_t i = 0; i < one.queries; i += most_rows) {
             const int64_t end = std::min(i + most_rows, one.queries);
-            // What later queries see neither begins nor ends earlier.
+            // Ranges of keys move on with the queries, so that the first and the last query tell.
             if (a.end(end - 1, one.queries, one.keys) <= piece.first || a.begin(i, one.queries, one.keys) >= piece.last)
                 continue;
             tile.take_queries(one, head, i, end);
@@ -628,7 +628,7 @@ Attention attention_of(const Call &call, uint32_t first) {
     return a;
 }
 
-// Of the ops over whole sequences.
+// The attributes of the ops over whole sequences.
 Attention attention_of_sequences(const Call &call, uint32_t first) {
     Attention a = attention_of(call, first);
     a.causal = call.get_bool(1);
@@ -666,7 +666,7 @@ void for_each_piece(const Call &call, const std::vector<Piece> &pieces, int64_t 
     });
 }
 
-// What the work on one piece is worth: so many multiplications take about as long as one byte from memory.
+// The work on one piece, in bytes of data: `per_byte` multiplications take about as long as one byte from memory.
 int64_t worth_of(const Attention &a, int64_t rows, int64_t others) {
     constexpr int64_t per_byte = 8;
     return std::max<int64_t>(rows * others * (a.d + a.e) / per_byte, 1);

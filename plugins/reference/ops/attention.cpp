@@ -56,7 +56,7 @@ Attention attention_of(const Problem &problem, std::int64_t heads, std::int64_t 
     return a;
 }
 
-// Of the ops over whole sequences.
+// The attributes of the ops over whole sequences.
 Attention attention_of(const Problem &problem, const DLTensor &query, const DLTensor &key) {
     Attention a = attention_of(problem, query.shape[2], key.shape[2], query.shape[3]);
     a.causal = problem.get_bool(1);
