@@ -29,6 +29,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_activation(plugin);
     cpu::add_activation_bias(plugin);
     cpu::add_attention(plugin);
+    cpu::add_attention_bwd(plugin);
     cpu::add_cross_entropy(plugin);
     cpu::add_divergence(plugin);
     cpu::add_dropout(plugin);

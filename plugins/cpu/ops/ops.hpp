@@ -27,6 +27,7 @@ class Plugin {
 void add_activation(Plugin &plugin);
 void add_activation_bias(Plugin &plugin);
 void add_attention(Plugin &plugin);
+void add_attention_bwd(Plugin &plugin);
 void add_cross_entropy(Plugin &plugin);
 void add_divergence(Plugin &plugin);
 void add_dropout(Plugin &plugin);
