@@ -93,6 +93,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::Plugin plugin(wrapped);
         gpu::add_activations(plugin);
         gpu::add_activation_biases(plugin);
+        gpu::add_attention(plugin);
         gpu::add_attention_decode(plugin);
         gpu::add_cross_entropy(plugin);
         gpu::add_divergence(plugin);

@@ -1,0 +1,136 @@
+// Tiles of attention without tensor cores: 64 x 64 numbers of a block of 256 threads, each of which has 4 x 4, in f32.
+#pragma once
+
+#include <cstdint>
+
+#include "attention.cuh"
+#include "reduce.cuh"
+
+namespace gpu {
+
+inline constexpr int plain_rows = 64; // and columns
+inline constexpr int plain_threads = 256;
+inline constexpr int plain_depth = 16; // of a product at once
+inline constexpr int plain_pitch = plain_rows + 4;
+
+struct PlainMemory {
+    float left[plain_depth][plain_pitch], right[plain_depth][plain_pitch];
+    float weights[plain_rows][plain_pitch]; // [what is summed over][row]
+    float slopes[plain_rows][plain_pitch];  // backward: the same
+};
+
+// The first of the four rows, or columns, of this thread.
+__device__ __forceinline__ int plain_row() {
+    return static_cast<int>(threadIdx.x) / 16 * 4;
+}
+__device__ __forceinline__ int plain_column() {
+    return static_cast<int>(threadIdx.x) % 16 * 4;
+}
+
+// Up to 64 rows of `width` elements.
+template<class T>
+struct PlainRows {
+    const T *first;
+    int64_t step;
+    int count, width;
+
+    __device__ __forceinline__ float at(int row, int column) const {
+        return row < count && column < width ? to_f32(first[row * step + column]) : 0.0f;
+    }
+};
+
+template<class T>
+__device__ __forceinline__ PlainRows<T> plain_rows_of(const HeadRows<const T> &rows, int batch, int token, int head,
+                                                      int count, int width) {
+    return {rows.row(batch, token, head), rows.token, count, width};
+}
+
+// The bias in units of the scores; 0 where there is none.
+template<class T>
+__device__ __forceinline__ float bias_of(const HeadNumbers<const T> &bias, const Sequence &one, int head, int query,
+                                         int key) {
+    return bias.data == nullptr ? 0.0f : to_f32(bias.at(one.batch, head, one.query + query, one.key + key)) * log2_e;
+}
+
+// `skips`: nothing is added for a factor of 0 at the left, whatever there is at the right.
+template<bool skips>
+__device__ __forceinline__ void plain_multiply(float (&sums)[4][4], const float *left, const float *right) {
+    const float4 a = *reinterpret_cast<const float4 *>(left), b = *reinterpret_cast<const float4 *>(right);
+    const float rows[4] = {a.x, a.y, a.z, a.w}, columns[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            if (!skips || rows[i] != 0.0f) {
+                sums[i][k] = fmaf(rows[i], columns[k], sums[i][k]);
+            }
+        }
+    }
+}
+
+// sums += dot products of the rows of both. The block waits before it begins.
+template<class T>
+__device__ __forceinline__ void plain_dots(float (&sums)[4][4], const PlainRows<T> &left, const PlainRows<T> &right,
+                                           PlainMemory &shared) {
+    const int row = static_cast<int>(threadIdx.x) / 4, at = static_cast<int>(threadIdx.x) % 4 * 4;
+    for (int first = 0; first < left.width; first += plain_depth) {
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            shared.left[at + k][row] = left.at(row, first + at + k);
+            shared.right[at + k][row] = right.at(row, first + at + k);
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < plain_depth; ++k) {
+            plain_multiply<false>(sums, &shared.left[k][plain_row()], &shared.right[k][plain_column()]);
+        }
+    }
+}
+
+// sums += weights[summed][row] times the rows, one for each that is summed over: G groups of 64 of their columns.
+template<class T, int G>
+__device__ __forceinline__ void plain_add(float (&sums)[G][4][4], const float (&weights)[plain_rows][plain_pitch],
+                                          const PlainRows<T> &rows, PlainMemory &shared) {
+    const int row = static_cast<int>(threadIdx.x) / 16;
+    for (int first = 0; first < rows.count; first += plain_depth) {
+#pragma unroll
+        for (int g = 0; g < G; ++g) {
+            if (g * 64 < rows.width) {
+                __syncthreads();
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    shared.right[row][plain_column() + k] = rows.at(first + row, g * 64 + plain_column() + k);
+                }
+                __syncthreads();
+#pragma unroll
+                for (int k = 0; k < plain_depth; ++k) {
+                    plain_multiply<true>(sums[g], &weights[first + k][plain_row()], &shared.right[k][plain_column()]);
+                }
+            }
+        }
+    }
+}
+template<class T, int G>
+__device__ __forceinline__ void plain_weighted(float (&sums)[G][4][4], const PlainRows<T> &rows, PlainMemory &shared) {
+    plain_add(sums, shared.weights, rows, shared);
+}
+
+// Writes row i of this thread's.
+template<int G, class T>
+__device__ __forceinline__ void put_plain_row(const HeadRows<T> &to, int batch, int token, int head, int width,
+                                              const float (&sums)[G][4][4], int i, float by) {
+    T *row = to.row(batch, token, head);
+#pragma unroll
+    for (int g = 0; g < G; ++g) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const int column = g * 64 + plain_column() + k;
+            if (column < width) {
+                row[column] = from_f32<T>(sums[g][i][k] * by);
+            }
+        }
+    }
+}
+
+} // namespace gpu
