@@ -94,6 +94,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_activations(plugin);
         gpu::add_activation_biases(plugin);
         gpu::add_attention(plugin);
+        gpu::add_attention_bwd(plugin);
         gpu::add_attention_decode(plugin);
         gpu::add_cross_entropy(plugin);
         gpu::add_divergence(plugin);

@@ -8,6 +8,7 @@ namespace gpu {
 void add_activations(Plugin &plugin);         // activation.cu
 void add_activation_biases(Plugin &plugin);   // activation_bias.cu
 void add_attention(Plugin &plugin);           // attention.cu
+void add_attention_bwd(Plugin &plugin);       // attention_bwd.cu
 void add_attention_decode(Plugin &plugin);    // attention_decode.cu
 void add_cross_entropy(Plugin &plugin);       // cross_entropy.cu
 void add_divergence(Plugin &plugin);          // divergence.cu
