@@ -48,9 +48,16 @@ inline constexpr int64_t most_depth = 8192;
 inline constexpr int64_t summed_down = 256;
 inline constexpr size_t summed_along = 4 * summed_down;
 
-// Adds the bias, rounds, and writes columns [first, first + count) of a row of the output.
+// Adds the bias, rounds, and writes columns [first, first + count) of a row of the output; or adds to the totals.
 template<class T>
 HWY_INLINE void finish_row(const Product &a, int64_t row, int64_t first, size_t count, const float *sums) {
+    if (a.totals) {
+        float *totals = a.totals.row<float>(row) + first;
+        along(count, [=](size_t i, auto extent) HWY_ATTR {
+            store(hn::Add(load(totals + i, extent), load(sums + i, extent)), totals + i, extent);
+        });
+        return;
+    }
     const T *bias = a.bias ? a.bias.row<const T>(0) + first : nullptr;
     T *output = a.output.row<T>(row) + first;
     along(count, [=](size_t i, auto extent) HWY_ATTR {
@@ -87,7 +94,7 @@ void block_of(const Product &a, const Block &block) {
     const int w_step = blas_step<T>(a.w.rows, a.w.down ? a.columns : a.depth);
     const bool widened = x_step == 0 || w_step == 0;
     const int64_t longest = widened ? HWY_MIN(HWY_MAX(a.depth, 1), widened_depth) : HWY_MIN(a.depth, most_depth);
-    const int output_step = blas_step<T>(a.output, columns);
+    const int output_step = a.totals ? 0 : blas_step<T>(a.output, columns);
     const auto floats = [](bool wanted, int64_t height, int64_t width) {
         auto memory = hwy::AllocateAligned<float>(wanted ? static_cast<size_t>(height * width) : 1);
         return memory ? std::move(memory) : throw std::bad_alloc();

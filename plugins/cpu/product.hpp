@@ -23,6 +23,7 @@ struct Product {
     Factor x, w;
     Rows bias, output; // bias may be absent
     int64_t rows, columns, depth;
+    Rows totals = {}; // of f32: where it is there, sums are added to it, in place of bias and output
 };
 
 // Rows and columns of the output.

@@ -31,6 +31,7 @@ enum class Meaning {
     class_of,   // an index into the last dim of the op's logits, or ignore_index
     choice,     // 0 or 1
     positive,   // a factor, a variance
+    small,      // of which sums of products are about 1, whose differences still have digits
     step,       // a whole number from 1
     never,      // 0: what a set flag would do is nothing
     random_key, // any number from 0
@@ -50,6 +51,10 @@ struct Rule {
 const std::vector<Rule> rules = {
     {"cross_entropy_", "target", Meaning::class_of},
     {"fused_cross_entropy", "target", Meaning::class_of},
+    {"fused_linear_cross_entropy", "target", Meaning::class_of},
+    {"fused_linear_cross_entropy", "scale", Meaning::positive},
+    {"fused_linear_cross_entropy", "input", Meaning::small},
+    {"fused_linear_cross_entropy", "weight", Meaning::small},
     {"scaled_masked_softmax_", "mask", Meaning::choice},
     {"dropout_bwd", "mask", Meaning::choice},
     {"dropout_fwd", "rng_state", Meaning::random_key},
@@ -251,8 +256,8 @@ int64_t bound_of(Meaning meaning, const Case &one, const Signature &signature, c
         return other == nullptr ? 1 : dims_in(other->type, one.shapes.front()).at(dim);
     };
     switch (meaning) {
-    case Meaning::class_of:
-        return last_dim(one, signature, input);
+    case Meaning::class_of: // there are logits, or a weight that makes them
+        return input_called(signature, "weight") == nullptr ? last_dim(one, signature, input) : size_of("weight", 0);
     case Meaning::start:
         return size_of(input.name.substr(0, input.name.find("_starts")), 1) + 1;
     case Meaning::slot:
@@ -294,6 +299,8 @@ class Drawing {
             return random_.chance(0.3) ? 1 : 0;
         case Meaning::positive:
             return random_.even(0.05, 1.5);
+        case Meaning::small:
+            return random_.even(-0.125, 0.125);
         case Meaning::step:
             return static_cast<double>(1 + random_.below(50));
         case Meaning::never:

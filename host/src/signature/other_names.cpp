@@ -57,6 +57,7 @@ constexpr std::array table = {
     OtherName{"fused_add_rms_norm", "FlagGems", "fused_add_rmsnorm_fwd"},
     OtherName{"fused_add_rms_norm_backward", "Liger-Kernel", "rmsnorm_bwd_add"},
     OtherName{"fused_add_rms_norm_forward", "Liger-Kernel", "fused_add_rmsnorm_fwd"},
+    OtherName{"fused_linear_cross_entropy_forward", "Liger-Kernel", "fused_linear_cross_entropy"},
     OtherName{"fused_rope_backward", "Transformer Engine", "fused_rope_bwd"},
     OtherName{"fused_rope_forward", "Transformer Engine", "fused_rope_fwd"},
     OtherName{"fused_sgd", "Apex", "multi_tensor_sgd"},

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <string>
 
+#include "cross_entropy.hpp"
 #include "ops/ops.hpp"
-#include "rows.hpp"
 #include "schedule.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -13,25 +13,6 @@
 #include "hwy/highway.h"
 #include "simd/logsumexp-inl.h"
 #include "simd/memory-inl.h"
-
-#ifndef CPU_CROSS_ENTROPY_ARGUMENTS
-#define CPU_CROSS_ENTROPY_ARGUMENTS
-namespace cpu {
-
-struct CrossEntropy {
-    DLDataType t;
-    Rows logits, target;
-    Rows loss, lse;              // forward: outputs
-    Rows grad_loss, grad_logits; // backward; lse is then an input. Fused: grad_logits are the logits
-    int64_t classes;
-    int64_t ignore_index;
-    double smoothing;
-    float scale; // fused: the gradient of every loss
-    bool stream;
-};
-
-} // namespace cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace cpu {
@@ -80,8 +61,8 @@ HWY_INLINE void no_gradient(size_t n, const Sink<T> &output) {
 
 // factor * (exp(logits - pivot) * share - (1 - e) * onehot(target) - e / v), where exp(-pivot) * share is that of lse.
 // The output may be the logits.
-template<class T>
-HWY_INLINE void write_gradient(const CrossEntropy &a, const T *logits, int64_t target, float pivot, float share,
+template<class L, class T>
+HWY_INLINE void write_gradient(const CrossEntropy &a, const L *logits, int64_t target, float pivot, float share,
                                float factor, const Sink<T> &output) {
     const auto n = static_cast<size_t>(a.classes);
     const VF spread = hn::Set(f32, static_cast<float>(a.smoothing / static_cast<double>(a.classes)));
@@ -112,12 +93,12 @@ void cross_entropy_backward(const CrossEntropy &a, int64_t begin, int64_t end) {
         hwy::FlushStream();
 }
 
-template<class T>
+template<class L, class T>
 void cross_entropy_fused(const CrossEntropy &a, int64_t begin, int64_t end) {
     const auto n = static_cast<size_t>(a.classes);
     for (int64_t r = begin; r < end; ++r) {
         const int64_t target = *a.target.row<const int64_t>(r);
-        const T *logits = a.logits.row<const T>(r);
+        const L *logits = a.logits.row<const L>(r);
         const Sink<T> output(a.grad_logits.row<T>(r), false); // not past the caches, which have the line anyway
         auto *loss = a.loss.row<float>(r);
         if (target == a.ignore_index) {
@@ -140,7 +121,13 @@ void cross_entropy_bwd_rows(const CrossEntropy &a, int64_t begin, int64_t end) {
 }
 
 void cross_entropy_fused_rows(const CrossEntropy &a, int64_t begin, int64_t end) {
-    opdock::visit_floating(a.t, [&](auto t) { cross_entropy_fused<typename decltype(t)::type>(a, begin, end); });
+    opdock::visit_floating(a.grad_t, [&](auto t) {
+        using T = typename decltype(t)::type;
+        if (opdock_dtype_pack(a.t) == opdock_dtype_pack(a.grad_t))
+            cross_entropy_fused<T, T>(a, begin, end);
+        else
+            cross_entropy_fused<float, T>(a, begin, end);
+    });
 }
 
 } // namespace HWY_NAMESPACE
@@ -154,9 +141,6 @@ HWY_EXPORT(cross_entropy_fwd_rows);
 HWY_EXPORT(cross_entropy_bwd_rows);
 HWY_EXPORT(cross_entropy_fused_rows);
 
-namespace {
-
-// INVALID_ARGUMENT with the first row whose target is no class.
 opdock::Status check_targets(const CrossEntropy &a, int64_t rows) {
     for (int64_t r = 0; r < rows; ++r) {
         const int64_t target = *a.target.row<const int64_t>(r);
@@ -168,6 +152,14 @@ opdock::Status check_targets(const CrossEntropy &a, int64_t rows) {
     }
     return {};
 }
+
+void fuse_cross_entropy(const CrossEntropy &a, int64_t rows, const Knobs &knobs) {
+    in_chunks(rows, 2 * a.classes * static_cast<int64_t>(a.t.bits / 8), knobs, [&](int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(cross_entropy_fused_rows)(a, begin, end);
+    });
+}
+
+namespace {
 
 constexpr Operand forward_operands[] = {{"logits"}, {"target", false}, {"loss", false}, {"lse", false}};
 
@@ -236,7 +228,7 @@ opdock::Status fused(const opdock::Call &call) {
     const Knobs knobs = Knobs::of(call);
     const DLTensor &logits = *call.input(0);
     CrossEntropy a = {};
-    a.t = logits.dtype;
+    a.t = a.grad_t = logits.dtype;
     a.logits = a.grad_logits = Rows::of_input(call, 0);
     a.target = Rows::of_input(call, 1, 0);
     a.loss = Rows::of_output(call, 0, 0);
@@ -247,9 +239,7 @@ opdock::Status fused(const opdock::Call &call) {
     const int64_t rows = row_count(logits);
     if (opdock::Status status = check_targets(a, rows); !status.ok())
         return status;
-    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(cross_entropy_fused_rows)(a, begin, end);
-    });
+    fuse_cross_entropy(a, rows, knobs);
     return {};
 }
 

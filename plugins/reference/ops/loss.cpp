@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "float64.hpp"
 #include "ops/ops.hpp"
@@ -133,6 +135,65 @@ Status fused_cross_entropy(const Call &call) {
     });
 }
 
+// out[i] += factor * x[i].
+void add_scaled(double factor, const std::vector<double> &x, double *out) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+        out[i] += factor * x[i];
+}
+
+template<class T>
+void store_sums(const std::vector<double> &sums, TensorView<T> to) {
+    for (std::int64_t i = 0; to && i < to.numel(); ++i)
+        to[i] = rounded<T>(sums[static_cast<std::size_t>(i)]);
+}
+
+template<class T>
+void linear_cross_entropy_rows(const Call &call, const Options &options) {
+    const auto input = call.input<const T>(0);
+    const auto target = call.input<const std::int64_t>(2);
+    const auto bias = call.input<const T>(3);
+    const auto scale = call.input<const float>(4);
+    const auto loss = call.output<float>(0);
+    const auto grad_input = call.output<T>(1);
+    const auto n = static_cast<std::size_t>(input.size(1));
+    std::vector<std::vector<double>> weight(static_cast<std::size_t>(call.input(1)->shape[0]));
+    for (std::size_t j = 0; j < weight.size(); ++j)
+        widen(call.input<const T>(1).row(static_cast<std::int64_t>(j)), weight[j]);
+    std::vector<double> row, logits(weight.size()), of_input(n), of_weight(weight.size() * n), of_bias(weight.size());
+    for (std::int64_t r = 0; r < input.rows(); ++r) {
+        widen(input.row(r), row);
+        for (std::size_t j = 0; j < weight.size(); ++j) {
+            const double added = bias ? wide(bias[static_cast<std::int64_t>(j)]) : 0;
+            logits[j] = std::inner_product(row.begin(), row.end(), weight[j].begin(), added);
+        }
+        const double lse = log_sum_exp(logits);
+        const bool ignored = target[r] == options.ignore_index;
+        loss[r] = rounded<float>(ignored ? 0 : loss_of(logits, lse, target[r], options.smoothing));
+        make_gradient(logits, lse, target[r], options, scale ? wide(scale[0]) : 1);
+        std::fill(of_input.begin(), of_input.end(), 0.0);
+        for (std::size_t j = 0; j < weight.size(); ++j) {
+            add_scaled(logits[j], weight[j], of_input.data());
+            add_scaled(logits[j], row, of_weight.data() + j * n);
+            of_bias[j] += logits[j];
+        }
+        if (grad_input)
+            narrow(of_input, grad_input.row(r));
+    }
+    store_sums(of_weight, call.output<T>(2));
+    store_sums(of_bias, call.output<T>(3));
+}
+
+Status fused_linear_cross_entropy(const Call &call) {
+    const Options options = options_of(call);
+    Status targets = check_targets(call.input<const std::int64_t>(2), call.input(1)->shape[0], options);
+    if (!targets.ok())
+        return targets;
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
+        linear_cross_entropy_rows<typename decltype(tag)::type>(call, options);
+        return Status();
+    });
+}
+
 } // namespace
 
 void add_loss(Plugin &plugin) {
@@ -140,6 +201,7 @@ void add_loss(Plugin &plugin) {
     plugin.add(ops::cross_entropy_fwd, any_float, opdock::kernel<&cross_entropy_fwd>);
     plugin.add(ops::cross_entropy_bwd, any_float, opdock::kernel<&cross_entropy_bwd>);
     plugin.add(ops::fused_cross_entropy, any_float, opdock::kernel<&fused_cross_entropy>);
+    plugin.add(ops::fused_linear_cross_entropy, any_float, opdock::kernel<&fused_linear_cross_entropy>);
 }
 
 } // namespace reference

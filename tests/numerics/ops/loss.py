@@ -3,7 +3,8 @@
 import numpy as np
 
 from .cases import LONG, Op, Special, draw_inputs
-from .sums import Sum, mean, total
+from .linear import product
+from .sums import Sum, mean, total, total_over_rows
 
 
 def log_sum_exp(logits):
@@ -46,6 +47,22 @@ def fused_cross_entropy(logits, target, *, ignore_index=-100, label_smoothing=0.
     grad_loss = np.full(len(target), scale)
     backward = cross_entropy_bwd(grad_loss, logits, target, forward["lse"].value, **attributes)
     return {"loss": forward["loss"], "logits": backward["grad_logits"]}
+
+
+def fused_linear_cross_entropy(
+    input, weight, target, bias=None, scale=None, *, ignore_index=-100, label_smoothing=0.0
+):
+    logits = input @ weight.T + (0 if bias is None else bias)
+    factor = 1.0 if scale is None else scale[0]
+    attributes = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
+    fused = fused_cross_entropy(logits, target, scale=factor, **attributes)
+    grad = fused["logits"].value
+    return {
+        "loss": Sum(fused["loss"].value, float(np.linalg.norm(logits))),
+        "grad_input": product(grad, weight),
+        "grad_weight": product(grad.T, input),
+        "grad_bias": total_over_rows(grad),
+    }
 
 
 def kl_div(input, target, *, log_target=False):
@@ -105,6 +122,21 @@ def draw_loss_bwd(draw, shape, attributes):
     forward = draw_loss(draw, shape, attributes)
     lse = log_sum_exp(forward["logits"].values)
     return {"grad_loss": draw("f32", shape[0]), **forward, "lse": draw.rounded("f32", lse)}
+
+
+# n, i, v. The last has more rows than the CPU plugin has logits of at a time.
+LINEAR_LOSS_SHAPES = [(6, 9, 17), (33, 65, 129), (1, 1, 1), (5, 1, 3), (0, 3, 4), (20, 70, 1031), (1100, 5, 33)]
+
+
+def draw_linear_loss(draw, shape, attributes):
+    n, i, v = shape
+    return {
+        "input": draw("T", n, i),
+        "weight": draw("T", v, i),
+        "target": draw.classes(n, v, attributes.get("ignore_index", -100)),
+        "bias": draw("T", v),
+        "scale": draw.rounded("f32", draw.rng.uniform(0.1, 2, 1)),
+    }
 
 
 def wrong_class(draw_inputs, wrong):
@@ -187,6 +219,14 @@ OPS = {
         [{}, *({**attributes, "scale": 0.25} for attributes in LOSS_ATTRIBUTES[1:])],
         changed={"logits": "T"},
         special=loss_specials(draw_loss),
+    ),
+    "fused_linear_cross_entropy": Op(
+        draw_linear_loss,
+        {"loss": "f32", "grad_input": "T", "grad_weight": "T", "grad_bias": "T"},
+        LINEAR_LOSS_SHAPES,
+        LOSS_ATTRIBUTES,
+        optional=("bias", "scale", "grad_input", "grad_weight", "grad_bias"),
+        within={"loss": "T"},
     ),
     "kl_div": Op(draw_kl_div, {"loss": "f32"}, LOSS_SHAPES + LONG, KL_ATTRIBUTES),
     "kl_div_bwd": Op(draw_kl_div_bwd, {"grad_input": "T"}, LOSS_SHAPES + LONG, KL_ATTRIBUTES),

@@ -29,6 +29,16 @@
     "fused_cross_entropy(mut logits: T[b, v], target: i64[b], "                                                        \
     "*, ignore_index: int = -100, label_smoothing: float = 0.0, scale: float = 1.0) -> (loss: f32[b])"
 
+/* The loss of logits = input weight^T + bias and its gradients, with the logits of some rows in memory at a time. loss
+ * as cross_entropy_fwd. With d = scale * (exp(logits - lse) - (1 - e) * onehot(target) - e / v): grad_input = d weight;
+ * grad_weight = d^T input; grad_bias = sum over rows of d. d may be rounded to T, and logits to bf16 where T is that;
+ * sums over rows are rounded once. An absent scale is 1. It is a tensor, so that a program may divide by the number of
+ * rows that count, or keep f16 in its range, without waiting for the device. */
+#define OPDOCK_OP_FUSED_LINEAR_CROSS_ENTROPY                                                                           \
+    "fused_linear_cross_entropy(input: T[n, i], weight: T[v, i], target: i64[n], bias: T[v]?, scale: f32[1]?, "        \
+    "*, ignore_index: int = -100, label_smoothing: float = 0.0) "                                                      \
+    "-> (loss: f32[n], grad_input: T[n, i]?, grad_weight: T[v, i]?, grad_bias: T[v]?)"
+
 /* The Kullback-Leibler divergence of each row, of log-probabilities from the target's probabilities, or from its
  * log-probabilities with log_target: loss = sum(p * (log(p) - input)), where p = target or exp(target). Elements whose
  * p is 0 add nothing. */
@@ -54,6 +64,7 @@
     X(cross_entropy_fwd, CROSS_ENTROPY_FWD)                                                                            \
     X(cross_entropy_bwd, CROSS_ENTROPY_BWD)                                                                            \
     X(fused_cross_entropy, FUSED_CROSS_ENTROPY)                                                                        \
+    X(fused_linear_cross_entropy, FUSED_LINEAR_CROSS_ENTROPY)                                                          \
     X(kl_div, KL_DIV)                                                                                                  \
     X(kl_div_bwd, KL_DIV_BWD)                                                                                          \
     X(jsd, JSD)                                                                                                        \
