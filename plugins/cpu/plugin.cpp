@@ -48,6 +48,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_optimizer(plugin);
     cpu::add_permute(plugin);
     cpu::add_quantize(plugin);
+    cpu::add_quantize_fused(plugin);
     cpu::add_quantize_per_token(plugin);
     cpu::add_rmsnorm(plugin);
     cpu::add_rmsnorm_bwd(plugin);

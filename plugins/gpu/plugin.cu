@@ -112,6 +112,8 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_optimizers(plugin);
         gpu::add_permute(plugin);
         gpu::add_quantization(plugin);
+        gpu::add_quantize_blocks(plugin);
+        gpu::add_quantize_fused(plugin);
         gpu::add_quantize_per_token(plugin);
         gpu::add_rope(plugin);
         gpu::add_softmax(plugin);

@@ -59,7 +59,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     for one in signature.attributes:
         if one.type == "dtype":
-            attributes[one.name] = torch.float8_e4m3fn if op.startswith("quantize") else dtype
+            attributes[one.name] = dtype if op == "dequantize" else torch.float8_e4m3fn
     return inputs, attributes
 
 

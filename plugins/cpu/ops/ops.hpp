@@ -46,6 +46,7 @@ void add_multi_tensor(Plugin &plugin);
 void add_optimizer(Plugin &plugin);
 void add_permute(Plugin &plugin);
 void add_quantize(Plugin &plugin);
+void add_quantize_fused(Plugin &plugin);
 void add_quantize_per_token(Plugin &plugin);
 void add_rmsnorm(Plugin &plugin);
 void add_rmsnorm_bwd(Plugin &plugin);

@@ -1,6 +1,6 @@
-// quantize_per_token: a row is read for its largest magnitude, and again, from the cache, to be divided.
-#include <cmath>
-#include <cstring>
+// quantize_per_token, quantize_1x128 and quantize_128x128: a block is read for its largest magnitude, and again, from
+// the cache, to be divided.
+#include <algorithm>
 
 #include "dtypes.hpp"
 #include "ops/ops.hpp"
@@ -12,18 +12,17 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which includes this file again for each target.
 #include "hwy/highway.h"
-#include "simd/fp8-inl.h"
-#include "simd/memory-inl.h"
-#include "simd/rows-inl.h"
+#include "simd/quantize-inl.h"
 
-#ifndef CPU_QUANTIZE_PER_TOKEN_ARGUMENTS
-#define CPU_QUANTIZE_PER_TOKEN_ARGUMENTS
+#ifndef CPU_QUANTIZE_BLOCKS_ARGUMENTS
+#define CPU_QUANTIZE_BLOCKS_ARGUMENTS
 namespace cpu {
 
-struct QuantizePerToken {
+struct QuantizeBlocks {
     DLDataType t, f;
-    Rows input, output, scale;
-    int64_t n;
+    Rows input, output, scale; // a row of scales for each row of blocks
+    int64_t rows, n;
+    int64_t block_rows, block_columns, across; // across: blocks of a row
     bool stream;
 };
 
@@ -34,48 +33,34 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// To the nearest, ties to even; NaN becomes 0.
-template<>
-struct Storage<int8_t> {
-    using Bits = int8_t;
-    static constexpr hn::Rebind<int8_t, F32> tag{};
-    static HWY_INLINE auto from_f32(VF v) {
-        const VF within = hn::Min(hn::Max(v, hn::Set(f32, -127.0f)), hn::Set(f32, 127.0f));
-        return hn::DemoteTo(tag, hn::NearestInt(hn::IfThenElse(hn::IsNaN(v), hn::Zero(f32), within)));
-    }
-};
-
+// Rows of blocks.
 template<class T, class F>
-void quantize_rows_of(const QuantizePerToken &a, float largest, int64_t begin, int64_t end) {
-    const auto n = static_cast<size_t>(a.n);
-    for (int64_t r = begin; r < end; ++r) {
-        const T *input = a.input.row<const T>(r);
-        VU32 magnitude = hn::Zero(u32); // as the bits of an f32, among which NaN is the largest
-        along(n, [&](size_t i, auto extent)
-                     HWY_ATTR { magnitude = hn::Max(magnitude, hn::BitCast(u32, hn::Abs(load(input + i, extent)))); });
-        const uint32_t bits = hn::GetLane(hn::MaxOfLanes(u32, magnitude));
-        float scale;
-        std::memcpy(&scale, &bits, sizeof scale);
-        scale /= largest;
-        *a.scale.row<float>(r) = scale;
-        const VF divisor = hn::Set(f32, scale);
-        const Sink<F> output(a.output.row<F>(r), a.stream);
-        along(n, [=](size_t i, auto extent) HWY_ATTR {
-            const VF x = load(input + i, extent);
-            output.store(scale == 0 ? hn::Zero(f32) : hn::Div(x, divisor), i, extent);
-        });
+void quantize_blocks(const QuantizeBlocks &a, float largest, int64_t begin, int64_t end) {
+    for (int64_t down = begin; down < end; ++down) {
+        const int64_t first = down * a.block_rows, last = HWY_MIN(a.rows, first + a.block_rows);
+        for (int64_t block = 0; block < a.across; ++block) {
+            const int64_t column = block * a.block_columns;
+            const auto count = static_cast<size_t>(HWY_MIN(a.block_columns, a.n - column));
+            VU32 magnitude = hn::Zero(u32);
+            for (int64_t r = first; r < last; ++r)
+                magnitude = largest_of(a.input.row<const T>(r) + column, count, magnitude);
+            const float scale = scale_for(magnitude, largest);
+            a.scale.row<float>(down)[block] = scale;
+            for (int64_t r = first; r < last; ++r)
+                divide(a.input.row<const T>(r) + column, count, scale, Sink<F>(a.output.row<F>(r) + column, a.stream));
+        }
     }
 }
 
-void quantize_per_token_rows(const QuantizePerToken &a, int64_t begin, int64_t end) {
+void quantize_block_rows(const QuantizeBlocks &a, int64_t begin, int64_t end) {
     opdock::visit_floating(a.t, [&](auto t) {
         using T = typename decltype(t)::type;
         if (opdock_dtype_pack(a.f) == OPDOCK_I8)
-            quantize_rows_of<T, int8_t>(a, 127, begin, end);
+            quantize_blocks<T, int8_t>(a, 127, begin, end);
         else if (opdock_dtype_pack(a.f) == OPDOCK_E4M3)
-            quantize_rows_of<T, opdock::e4m3_t>(a, 448, begin, end);
+            quantize_blocks<T, opdock::e4m3_t>(a, 448, begin, end);
         else
-            quantize_rows_of<T, opdock::e5m2_t>(a, 57344, begin, end);
+            quantize_blocks<T, opdock::e5m2_t>(a, 57344, begin, end);
     });
     if (a.stream)
         hwy::FlushStream();
@@ -88,39 +73,60 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace cpu {
 
-HWY_EXPORT(quantize_per_token_rows);
+HWY_EXPORT(quantize_block_rows);
 
 namespace {
 
-constexpr Operand operands[] = {{"input"}, {"output"}, {"scale", false}};
+constexpr Operand token_operands[] = {{"input"}, {"output"}, {"scale", false}};
+constexpr Operand block_operands[] = {{"input"}, {"output"}, {"scale"}};
 
-opdock::Status check(const opdock::Problem &problem) {
-    return check_rows(problem, operands);
+opdock::Status check_tokens(const opdock::Problem &problem) {
+    return check_rows(problem, token_operands);
+}
+opdock::Status check_blocks(const opdock::Problem &problem) {
+    return check_rows(problem, block_operands);
 }
 
-opdock::Status run(const opdock::Call &call) {
+// A block has so many rows, and 128 columns unless it is a row.
+opdock::Status quantize(const opdock::Call &call, int64_t block_rows, bool whole_rows) {
     const DLTensor &input = *call.input(0), &output = *call.output(0);
-    const QuantizePerToken a = {
-        .t = input.dtype,
-        .f = output.dtype,
-        .input = Rows::of_input(call, 0),
-        .output = Rows::of_output(call, 0),
-        .scale = Rows::of_output(call, 1, 0),
-        .n = row_size(input),
-        .stream = Knobs::of(call).stream,
-    };
-    const int64_t bytes = a.n * (element_bytes(input) + element_bytes(output));
-    in_chunks(row_count(input), bytes, Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(quantize_per_token_rows)
+    QuantizeBlocks a = {};
+    a.t = input.dtype;
+    a.f = output.dtype;
+    a.input = Rows::of_input(call, 0);
+    a.output = Rows::of_output(call, 0);
+    a.scale = Rows::of_output(call, 1, whole_rows ? 0 : 1);
+    a.rows = row_count(input);
+    a.n = row_size(input);
+    a.block_rows = block_rows;
+    a.block_columns = whole_rows ? a.n : 128;
+    a.across = whole_rows ? 1 : (a.n + 127) / 128;
+    a.stream = Knobs::of(call).stream;
+    const int64_t bytes = block_rows * a.n * (element_bytes(input) + element_bytes(output));
+    in_chunks((a.rows + block_rows - 1) / block_rows, bytes, Knobs::of(call), [&](int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(quantize_block_rows)
         (a, begin, end);
     });
     return {};
 }
 
+opdock::Status per_token(const opdock::Call &call) {
+    return quantize(call, 1, true);
+}
+opdock::Status by_1x128(const opdock::Call &call) {
+    return quantize(call, 1, false);
+}
+opdock::Status by_128x128(const opdock::Call &call) {
+    return quantize(call, 128, false);
+}
+
 } // namespace
 
 void add_quantize_per_token(Plugin &plugin) {
-    plugin.add(opdock::ops::quantize_per_token, to_8_bits, {opdock::kernel<&run>, opdock::supports<&check>});
+    namespace ops = opdock::ops;
+    plugin.add(ops::quantize_per_token, to_8_bits, {opdock::kernel<&per_token>, opdock::supports<&check_tokens>});
+    plugin.add(ops::quantize_1x128, to_8_bits, {opdock::kernel<&by_1x128>, opdock::supports<&check_blocks>});
+    plugin.add(ops::quantize_128x128, to_8_bits, {opdock::kernel<&by_128x128>, opdock::supports<&check_blocks>});
 }
 
 } // namespace cpu

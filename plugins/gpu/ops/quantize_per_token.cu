@@ -1,28 +1,10 @@
 // quantize_per_token: a group of threads per row, one pass over memory for rows that fit into its registers.
-#include "float8.cuh"
 #include "ops/ops.hpp"
+#include "quantize.cuh"
 #include "rows.cuh"
 
 namespace gpu {
 namespace {
-
-enum class Code { i8, e4m3, e5m2 };
-
-__device__ __forceinline__ float largest_of(Code code) {
-    return code == Code::i8 ? 127.0f : code == Code::e4m3 ? 448.0f : 57344.0f;
-}
-
-__device__ __forceinline__ uint8_t coded(Code code, float v) {
-    switch (code) {
-    case Code::i8: // NaN becomes 0
-        return static_cast<uint8_t>(v != v ? 0 : __float2int_rn(fminf(fmaxf(v, -127.0f), 127.0f)));
-    case Code::e4m3:
-        return e4m3::of(v).bits;
-    case Code::e5m2:
-        break;
-    }
-    return e5m2::of(v).bits;
-}
 
 template<class T, int N, int V>
 __global__ void __launch_bounds__(1024) quantize_rows_kernel(int64_t rows, int64_t size, Code code, int threads,
@@ -34,36 +16,13 @@ __global__ void __launch_bounds__(1024) quantize_rows_kernel(int64_t rows, int64
     const int64_t begin = place.row * size;
     Row<T, N, V> x(input + begin, place.exists ? size : 0, place);
     float largest = 0.0f;
-    x.each([&](int64_t, const float(&values)[N]) {
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-            largest = Largest::of(largest, fabsf(values[k]));
-        }
-    });
+    x.each([&](int64_t, const float(&values)[N]) { raise(largest, values); });
     x.stay_narrow();
     const float scale = __fdiv_rn(reduce<Largest>(largest, threads, shared), largest_of(code));
     if (place.exists && place.thread == 0) {
         scales[place.row] = scale;
     }
-    x.each([&](int64_t i, const float(&values)[N]) {
-        Vector<uint8_t, N> to;
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-            to.elements[k] = coded(code, scale == 0.0f ? 0.0f : __fdiv_rn(values[k], scale));
-        }
-        *reinterpret_cast<Vector<uint8_t, N> *>(output + begin + i) = to;
-    });
-}
-
-Code code_of(DLDataType dtype) {
-    switch (opdock_dtype_pack(dtype)) {
-    case OPDOCK_I8:
-        return Code::i8;
-    case OPDOCK_E4M3:
-        return Code::e4m3;
-    default: // the host asks for no other
-        return Code::e5m2;
-    }
+    x.each([&](int64_t i, const float(&values)[N]) { store_coded(output + begin + i, code, scale, values); });
 }
 
 opdock::Status run(const opdock::Call &call) {

@@ -22,6 +22,10 @@ inline constexpr const char *optimized = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16
 inline constexpr const char *to_fp8 = "f32,e4m3|f32,e5m2|f16,e4m3|f16,e5m2|bf16,e4m3|bf16,e5m2";
 inline constexpr const char *to_8_bits =
     "f32,i8|f32,e4m3|f32,e5m2|f16,i8|f16,e4m3|f16,e5m2|bf16,i8|bf16,e4m3|bf16,e5m2";
+// T, U, F.
+inline constexpr const char *weighted_to_fp8 =
+    "f32,f32,e4m3|f32,f32,e5m2|f16,f16,e4m3|f16,f16,e5m2|f16,f32,e4m3|f16,f32,e5m2|"
+    "bf16,bf16,e4m3|bf16,bf16,e5m2|bf16,f32,e4m3|bf16,f32,e5m2";
 inline constexpr const char *from_fp8 = "e4m3,f32|e5m2,f32|e4m3,f16|e5m2,f16|e4m3,bf16|e5m2,bf16";
 
 class Plugin {

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <type_traits>
 
 #include "float64.hpp"
+#include "ops/activation_functions.hpp"
 #include "ops/ops.hpp"
 
 namespace reference {
@@ -66,34 +68,131 @@ struct EightBits<std::int8_t> {
     }
 };
 
+// The scale of some elements, from the largest magnitude of them.
+template<class F>
+float scale_for(double largest) {
+    return rounded<float>(largest / EightBits<F>::largest);
+}
+
+template<class F>
+F divided(double x, float scale) {
+    return EightBits<F>::from(scale == 0 ? 0 : rounded<float>(x / wide(scale)));
+}
+
+double largest_of(double largest, double x) {
+    return std::isnan(largest) || largest >= std::abs(x) ? largest : std::abs(x);
+}
+
+// Blocks of so many rows and columns; scales are the elements of the second output, in order.
 template<class T, class F>
-void quantize_rows(const Call &call) {
+void quantize_blocks(const Call &call, std::int64_t block_rows, std::int64_t block_columns, std::int64_t across) {
     const auto input = call.input<const T>(0);
     const auto output = call.output<F>(0);
     const auto scales = call.output<float>(1);
-    for (std::int64_t r = 0; r < input.rows(); ++r) {
-        const auto from = input.row(r);
-        const auto to = output.row(r);
-        float amax = 0;
-        for (std::int64_t i = 0; i < to.size(); ++i)
-            amax = larger(amax, static_cast<float>(std::abs(wide(from[i]))));
-        const auto scale = rounded<float>(wide(amax) / EightBits<F>::largest);
-        for (std::int64_t i = 0; i < to.size(); ++i)
-            to[i] = EightBits<F>::from(scale == 0 ? 0 : rounded<float>(wide(from[i]) / wide(scale)));
-        scales[r] = scale;
-    }
+    const std::int64_t n = input.size(-1);
+    for (std::int64_t first = 0; first < input.rows(); first += block_rows)
+        for (std::int64_t block = 0; block < across; ++block) {
+            const std::int64_t begin = block * block_columns, end = std::min(n, begin + block_columns);
+            const std::int64_t last = std::min(input.rows(), first + block_rows);
+            double largest = 0;
+            for (std::int64_t r = first; r < last; ++r)
+                for (std::int64_t i = begin; i < end; ++i)
+                    largest = largest_of(largest, wide(input.row(r)[i]));
+            const float scale = scale_for<F>(largest);
+            for (std::int64_t r = first; r < last; ++r)
+                for (std::int64_t i = begin; i < end; ++i)
+                    output.row(r)[i] = divided<F>(wide(input.row(r)[i]), scale);
+            scales[first / block_rows * across + block] = scale;
+        }
 }
 
-Status quantize_per_token(const Call &call) {
+// quantize(tag of T, tag of F)
+template<class Quantize>
+Status for_8_bits(const Call &call, Quantize quantize) {
     return opdock::visit_floating(call.input(0)->dtype, [&](auto t) {
-        using T = typename decltype(t)::type;
         if (opdock_dtype_pack(call.output(0)->dtype) == OPDOCK_I8) {
-            quantize_rows<T, std::int8_t>(call);
+            quantize(t, opdock::TypeTag<std::int8_t>{});
             return Status();
         }
         return opdock::visit_float8(call.output(0)->dtype, [&](auto f) {
-            quantize_rows<T, typename decltype(f)::type>(call);
+            quantize(t, f);
             return Status();
+        });
+    });
+}
+
+Status quantize_in_blocks(const Call &call, std::int64_t block_rows, std::int64_t block_columns, std::int64_t across) {
+    return for_8_bits(call, [&](auto t, auto f) {
+        quantize_blocks<typename decltype(t)::type, typename decltype(f)::type>(call, block_rows, block_columns,
+                                                                                across);
+    });
+}
+
+std::int64_t row_size(const Call &call) {
+    const DLTensor &input = *call.input(0);
+    return input.ndim == 0 ? 1 : input.shape[input.ndim - 1];
+}
+
+Status quantize_per_token(const Call &call) {
+    return quantize_in_blocks(call, 1, row_size(call), 1);
+}
+
+Status quantize_1x128(const Call &call) {
+    return quantize_in_blocks(call, 1, 128, (row_size(call) + 127) / 128);
+}
+
+Status quantize_128x128(const Call &call) {
+    return quantize_in_blocks(call, 128, 128, (row_size(call) + 127) / 128);
+}
+
+// make(r, row) puts row r into `row`.
+template<class Make>
+Status quantize_made_rows(const Call &call, Make make) {
+    return opdock::visit_float8(call.output(0)->dtype, [&](auto f) {
+        using F = typename decltype(f)::type;
+        const auto output = call.output<F>(0);
+        const auto scales = call.output<float>(1);
+        std::vector<double> row(static_cast<std::size_t>(output.size(-1)));
+        for (std::int64_t r = 0; r < output.rows(); ++r) {
+            make(r, row);
+            const float scale = scale_for<F>(std::accumulate(row.begin(), row.end(), 0.0, largest_of));
+            const auto to = output.row(r);
+            for (std::int64_t i = 0; i < to.size(); ++i)
+                to[i] = divided<F>(row[static_cast<std::size_t>(i)], scale);
+            scales[r] = scale;
+        }
+        return Status();
+    });
+}
+
+Status rmsnorm_quantize(const Call &call) {
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto t) {
+        return opdock::visit_floating(call.input(1)->dtype, [&](auto u) {
+            const auto input = call.input<const typename decltype(t)::type>(0);
+            const auto weight = call.input<const typename decltype(u)::type>(1);
+            const double centre = call.get_bool(2) ? 1 : 0;
+            return quantize_made_rows(call, [&](std::int64_t r, std::vector<double> &row) {
+                widen(input.row(r), row);
+                const double squares = std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
+                const double count = static_cast<double>(std::max<std::size_t>(row.size(), 1));
+                const double rsigma = 1 / std::sqrt(squares / count + call.get_float(1));
+                std::int64_t i = 0;
+                for (double &element : row)
+                    element *= rsigma * (centre + wide(weight[i++]));
+            });
+        });
+    });
+}
+
+Status silu_and_mul_quantize(const Call &call) {
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto t) {
+        const auto gate = call.input<const typename decltype(t)::type>(0);
+        const auto up = call.input<const typename decltype(t)::type>(1);
+        return quantize_made_rows(call, [&](std::int64_t r, std::vector<double> &row) {
+            widen(gate.row(r), row);
+            std::int64_t i = 0;
+            for (double &element : row)
+                element = silu_of(element) * wide(up.row(r)[i++]);
         });
     });
 }
@@ -104,6 +203,10 @@ void add_quantize(Plugin &plugin) {
     namespace ops = opdock::ops;
     plugin.add(ops::quantize, to_fp8, opdock::kernel<&quantize>);
     plugin.add(ops::quantize_per_token, to_8_bits, opdock::kernel<&quantize_per_token>);
+    plugin.add(ops::quantize_1x128, to_8_bits, opdock::kernel<&quantize_1x128>);
+    plugin.add(ops::quantize_128x128, to_8_bits, opdock::kernel<&quantize_128x128>);
+    plugin.add(ops::rmsnorm_quantize, weighted_to_fp8, opdock::kernel<&rmsnorm_quantize>);
+    plugin.add(ops::silu_and_mul_quantize, to_fp8, opdock::kernel<&silu_and_mul_quantize>);
     plugin.add(ops::dequantize, from_fp8, opdock::kernel<&dequantize>);
 }
 

@@ -65,15 +65,53 @@ def dequantize(input, scale_inv, *, dtype):
     return {"output": input * scale_inv}
 
 
-def quantize_per_token(input, *, dtype):
+def eight_bits(input, amax, dtype):
+    """The quotients and the scales, where each element of input has its amax, of the scale that it shares."""
     largest = 127 if dtype == "i8" else FP8[dtype].largest
-    scale = (np.abs(input).max(-1, initial=0) / largest).astype(np.float32).astype(np.float64)
+    scale = (amax / largest).astype(np.float32).astype(np.float64)
     with np.errstate(invalid="ignore"):
-        quotient = np.where(scale[..., None] == 0, 0, input / np.where(scale == 0, 1, scale)[..., None])
+        quotient = np.where(scale == 0, 0, input / np.where(scale == 0, 1, scale))
     quotient = quotient.astype(np.float32).astype(np.float64)
     if dtype == "i8":
-        return {"output": np.clip(np.rint(np.nan_to_num(quotient)), -127, 127), "scale": scale}
-    return {"output": fp8_values(fp8_codes(quotient, dtype), dtype), "scale": scale}
+        return np.clip(np.rint(np.nan_to_num(quotient)), -127, 127), scale
+    return fp8_values(fp8_codes(quotient, dtype), dtype), scale
+
+
+def quantize_per_token(input, *, dtype):
+    output, scale = eight_bits(input, np.abs(input).max(-1, initial=0)[..., None], dtype)
+    return {"output": output, "scale": scale[..., 0]}
+
+
+def in_blocks(input, rows, dtype):
+    """Blocks of 128 columns and so many rows."""
+    *leading, n = input.shape
+    flat = input.reshape(int(np.prod(leading)), n)
+    down, across = -(-len(flat) // rows), -(-n // 128)
+    padded = np.pad(np.abs(flat), ((0, down * rows - len(flat)), (0, across * 128 - n)))
+    amax = padded.reshape(down, rows, across, 128).max((1, 3), initial=0)
+    of_each = np.repeat(np.repeat(amax, rows, 0), 128, 1)[: len(flat), :n]
+    return {
+        "output": eight_bits(flat, of_each, dtype)[0].reshape(input.shape),
+        "scale": eight_bits(amax, amax, dtype)[1].reshape(*(leading if rows == 1 else [down]), across),
+    }
+
+
+def quantize_1x128(input, *, dtype):
+    return in_blocks(input, 1, dtype)
+
+
+def quantize_128x128(input, *, dtype):
+    return in_blocks(input, 128, dtype)
+
+
+def rmsnorm_quantize(input, weight, *, dtype, eps=1e-5, zero_centered_gamma=False):
+    mean = (input**2).sum(-1, keepdims=True) / max(input.shape[-1], 1)
+    gamma = weight + (1 if zero_centered_gamma else 0)
+    return quantize_per_token(input / np.sqrt(mean + eps) * gamma, dtype=dtype)
+
+
+def silu_and_mul_quantize(gate, up, *, dtype):
+    return quantize_per_token(gate / (1 + np.exp(-gate)) * up, dtype=dtype)
 
 
 # --- what they are tried on ---
@@ -138,7 +176,28 @@ def all_codes(draw):
     return {"input": Tensor(dtype, codes, fp8_values(codes, dtype)), "scale_inv": draw.rounded("f32", [0.37])}
 
 
+def draw_rmsnorm_quantize(draw, shape, attributes):
+    return {"input": draw("T", *shape), "weight": draw("U", shape[-1], around=1.0)}
+
+
+BLOCKED = [(2, 3, 257), (33, 128), (1,), (5, 1), (0, 8), (4, 0), (300, 129), (2, 4099)]
+SQUARES = [(130, 257), (33, 128), (1, 1), (0, 8), (4, 0), (300, 129), (2, 4099)]
+
+
+def eight_bit_op(draw_all, shapes, formats, **more):
+    return Op(draw_all, {"output": "F", "scale": "f32"}, shapes, [{"dtype": "F"}], F=formats, **more)
+
+
+# One step of an element, where factors differ in their last digit.
+A_STEP = {"output": "bf16"}
+
 OPS = {
+    "quantize_1x128": eight_bit_op(draw_inputs("input"), BLOCKED, ("i8", "e4m3", "e5m2")),
+    "quantize_128x128": eight_bit_op(draw_inputs("input"), SQUARES, ("i8", "e4m3", "e5m2")),
+    "rmsnorm_quantize": eight_bit_op(
+        draw_rmsnorm_quantize, ROWS, ("e4m3", "e5m2"), two_dtypes=True, within=A_STEP
+    )._replace(attributes=[{"dtype": "F"}, {"dtype": "F", "eps": 0.1, "zero_centered_gamma": True}]),
+    "silu_and_mul_quantize": eight_bit_op(draw_inputs("gate", "up"), ROWS, ("e4m3", "e5m2"), within=A_STEP),
     "add": Op(
         draw_inputs("a", "b"),
         {"output": "T"},

@@ -58,6 +58,23 @@
     "quantize_per_token(input: T[..., n], *, dtype: F) -> (output: F[..., n], scale: f32[...]) "                       \
     "where F in e4m3|e5m2|i8"
 
+/* quantize_per_token with a scale for each 128 elements of a row, or for each block of 128 rows and 128 columns; the
+ * last ones may be of fewer. */
+#define OPDOCK_OP_QUANTIZE_1X128                                                                                       \
+    "quantize_1x128(input: T[..., n], *, dtype: F) -> (output: F[..., n], scale: f32[..., (n+127)/128]) "              \
+    "where F in e4m3|e5m2|i8"
+#define OPDOCK_OP_QUANTIZE_128X128                                                                                     \
+    "quantize_128x128(input: T[m, n], *, dtype: F) "                                                                   \
+    "-> (output: F[m, n], scale: f32[(m+127)/128, (n+127)/128]) where F in e4m3|e5m2|i8"
+
+/* quantize_per_token of what rmsnorm_fwd and silu_and_mul give, before that is rounded to T. */
+#define OPDOCK_OP_RMSNORM_QUANTIZE                                                                                     \
+    "rmsnorm_quantize(input: T[..., n], weight: U[n], *, dtype: F, eps: float = 1e-5, "                                \
+    "zero_centered_gamma: bool = false) -> (output: F[..., n], scale: f32[...]) where F in e4m3|e5m2"
+#define OPDOCK_OP_SILU_AND_MUL_QUANTIZE                                                                                \
+    "silu_and_mul_quantize(gate: T[..., n], up: T[..., n], *, dtype: F) -> (output: F[..., n], scale: f32[...]) "      \
+    "where F in e4m3|e5m2"
+
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_ELEMENTWISE_OPS(X)                                                                                      \
     X(add, ADD)                                                                                                        \
@@ -66,7 +83,11 @@
     X(dropout_bwd, DROPOUT_BWD)                                                                                        \
     X(quantize, QUANTIZE)                                                                                              \
     X(dequantize, DEQUANTIZE)                                                                                          \
-    X(quantize_per_token, QUANTIZE_PER_TOKEN)
+    X(quantize_per_token, QUANTIZE_PER_TOKEN)                                                                          \
+    X(quantize_1x128, QUANTIZE_1X128)                                                                                  \
+    X(quantize_128x128, QUANTIZE_128X128)                                                                              \
+    X(rmsnorm_quantize, RMSNORM_QUANTIZE)                                                                              \
+    X(silu_and_mul_quantize, SILU_AND_MUL_QUANTIZE)
 
 #ifdef __cplusplus
 namespace opdock::ops {
