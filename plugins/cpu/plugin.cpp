@@ -54,6 +54,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_rmsnorm_bwd(plugin);
     cpu::add_rope(plugin);
     cpu::add_softmax(plugin);
+    cpu::add_topk(plugin);
     cpu::add_topk_softmax(plugin);
 }
 

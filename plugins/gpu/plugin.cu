@@ -117,5 +117,6 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_quantize_per_token(plugin);
         gpu::add_rope(plugin);
         gpu::add_softmax(plugin);
+        gpu::add_topk(plugin);
     });
 }

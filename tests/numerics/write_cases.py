@@ -24,7 +24,7 @@ from ops.sums import Sum
 from tensors import Tensor, rounded, write_safetensors
 
 EXACT = 1e-12
-TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2, "e4m3": EXACT, "e5m2": EXACT, "i8": EXACT, "u8": EXACT, "i32": EXACT}
+TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2, "e4m3": EXACT, "e5m2": EXACT, "i8": EXACT, "u8": EXACT, "i32": EXACT, "i64": EXACT}
 LONG_SUM, LONG_SUM_TOLERANCE = 2**16, 1e-4
 LAYOUTS = ("contiguous", "padded", "transposed", "spread", "backwards", "repeated")
 

@@ -52,6 +52,7 @@ void add_rmsnorm(Plugin &plugin);
 void add_rmsnorm_bwd(Plugin &plugin);
 void add_rope(Plugin &plugin);
 void add_softmax(Plugin &plugin);
+void add_topk(Plugin &plugin);
 void add_topk_softmax(Plugin &plugin);
 
 } // namespace cpu

@@ -1,8 +1,5 @@
 // topk_softmax_fwd and topk_softmax_bwd.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +7,7 @@
 #include "ops/ops.hpp"
 #include "rows.hpp"
 #include "schedule.hpp"
+#include "topk.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/topk_softmax.cpp"
@@ -33,25 +31,8 @@ struct TopkSoftmax {
     bool stream;
 };
 
-// A logit and its expert as one number, the larger the sooner the expert comes: NaN first, equals by index.
-inline uint64_t key_of(float logit, size_t expert) {
-    logit += 0.0f; // one zero
-    uint32_t bits;
-    std::memcpy(&bits, &logit, sizeof bits);
-    const uint32_t order = std::isnan(logit) ? ~0u : (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-    return static_cast<uint64_t>(order) << 32 | (~0u - static_cast<uint32_t>(expert));
-}
-
 inline int32_t expert_of(uint64_t key) {
-    return static_cast<int32_t>(~0u - static_cast<uint32_t>(key));
-}
-
-// The first k of `keys` become those of the first experts, in their order.
-template<class T>
-void choose_experts(const T *logits, size_t k, std::vector<uint64_t> &keys) {
-    for (size_t i = 0; i < keys.size(); ++i)
-        keys[i] = key_of(static_cast<float>(logits[i]), i);
-    std::partial_sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(k), keys.end(), std::greater<>());
+    return static_cast<int32_t>(place_of(key));
 }
 
 } // namespace cpu
@@ -78,7 +59,7 @@ void topk_softmax_forward(const TopkSoftmax &a, int64_t begin, int64_t end) {
     std::vector<uint64_t> keys(static_cast<size_t>(a.experts));
     for (int64_t r = begin; r < end; ++r) {
         const T *logits = a.logits.row<const T>(r);
-        choose_experts(logits, static_cast<size_t>(a.k), keys);
+        choose_largest(logits, static_cast<size_t>(a.k), keys);
         const ExpSum total = exp_sum_for(a, logits, keys);
         auto *weights = a.weights.row<float>(r);
         auto *indices = a.indices.row<int32_t>(r);

@@ -31,5 +31,6 @@ void add_quantize_fused(Plugin &plugin);      // quantize_fused.cu
 void add_quantize_per_token(Plugin &plugin);  // quantize_per_token.cu
 void add_rope(Plugin &plugin);                // rope.cu
 void add_softmax(Plugin &plugin);             // softmax.cu
+void add_topk(Plugin &plugin);                // topk.cu
 
 } // namespace gpu

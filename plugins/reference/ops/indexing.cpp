@@ -89,6 +89,25 @@ std::vector<std::int32_t> order_of(const std::vector<double> &logits) {
     return order;
 }
 
+Status topk(const Call &call) {
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto input = call.input<const T>(0);
+        const auto values = call.output<T>(0);
+        const auto indices = call.output<std::int64_t>(1);
+        std::vector<double> row;
+        for (std::int64_t r = 0; r < input.rows(); ++r) {
+            widen(input.row(r), row);
+            const std::vector<std::int32_t> order = order_of(row);
+            for (std::int64_t j = 0; j < call.get_int(0); ++j) {
+                values.row(r)[j] = input.row(r)[order[static_cast<std::size_t>(j)]];
+                indices.row(r)[j] = order[static_cast<std::size_t>(j)];
+            }
+        }
+        return Status();
+    });
+}
+
 // In place, over those that `order` begins with.
 void softmax_over(std::vector<double> &logits, const std::vector<std::int32_t> &order) {
     const double largest = order.empty() ? 0 : logits[static_cast<std::size_t>(order.front())];
@@ -159,6 +178,7 @@ void add_indexing(Plugin &plugin) {
     plugin.add(ops::embedding, any_float, opdock::kernel<&embedding>);
     plugin.add(ops::embedding_bwd, any_float, opdock::kernel<&embedding_bwd>);
     plugin.add(ops::permute_021, any_float, opdock::kernel<&permute_021>);
+    plugin.add(ops::topk, any_float, opdock::kernel<&topk>);
     plugin.add(ops::topk_softmax_fwd, any_float, opdock::kernel<&topk_softmax_fwd>);
     plugin.add(ops::topk_softmax_bwd, any_float, opdock::kernel<&topk_softmax_bwd>);
 }

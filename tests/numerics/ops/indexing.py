@@ -25,6 +25,11 @@ def softmax(logits):
     return e / e.sum(-1, keepdims=True)
 
 
+def topk(input, *, k):
+    indices = np.argsort(-input, axis=-1, kind="stable")[..., :k]
+    return {"values": np.take_along_axis(input, indices, -1), "indices": indices}
+
+
 def topk_softmax_fwd(logits, *, k, renormalize=False):
     indices = np.argsort(-logits, axis=-1, kind="stable")[:, :k]
     chosen = np.take_along_axis(logits if renormalize else softmax(logits), indices, -1)
@@ -121,6 +126,13 @@ OPS = {
         special=wrong_indices(draw_embedding_bwd, grad_weight=(6, 5)),
     ),
     "permute_021": Op(draw_inputs("input"), {"output": "T"}, MATRICES),
+    "topk": Op(
+        draw_inputs("input"),
+        {"values": "T", "indices": "i64"},
+        [(2, 3, 17), (33, 64), (8,), (1, 512), (0, 8), (3, 4099), (2, 66001)],
+        [{"k": 4}, {"k": 1}, {"k": 8}, {"k": 0}],
+        special=[Special("equals", lambda draw: {"input": equal_logits(draw)["logits"]}, attributes={"k": 7})],
+    ),
     "topk_softmax_fwd": Op(
         draw_inputs("logits"),
         {"weights": "f32", "indices": "i32"},

@@ -19,6 +19,10 @@
 /* output[i, j, k] = input[i, k, j]. */
 #define OPDOCK_OP_PERMUTE_021 "permute_021(input: T[a, b, c]) -> (output: T[a, c, b])"
 
+/* The k largest elements of each row and their places, the largest first; of equals, the one with the lower place. NaN
+ * counts as the largest. */
+#define OPDOCK_OP_TOPK "topk(input: T[..., n], *, k: int) -> (values: T[..., k], indices: i64[..., k]) where k <= n"
+
 /* The k experts of each token with the largest logits, the largest first; of equals, the one with the lower index. NaN
  * counts as the largest. weights = softmax(logits) of them, or the softmax of these k alone with renormalize. */
 #define OPDOCK_OP_TOPK_SOFTMAX_FWD                                                                                     \
@@ -37,6 +41,7 @@
     X(embedding, EMBEDDING)                                                                                            \
     X(embedding_bwd, EMBEDDING_BWD)                                                                                    \
     X(permute_021, PERMUTE_021)                                                                                        \
+    X(topk, TOPK)                                                                                                      \
     X(topk_softmax_fwd, TOPK_SOFTMAX_FWD)                                                                              \
     X(topk_softmax_bwd, TOPK_SOFTMAX_BWD)
 
