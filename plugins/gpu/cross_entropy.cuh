@@ -13,15 +13,12 @@ namespace gpu {
 
 struct CrossEntropy {
     int64_t rows, classes;
-    int64_t step; // elements from one row of logits to the next; of the fused ones alone
     int64_t ignore_index;
     float smoothing;
-    float hit;                // 1 - smoothing
-    float spread;             // smoothing / classes
-    float scale;              // fused: the gradient of every loss
-    const float *scale_there; // fused: that one, where it is not null
+    float hit;    // 1 - smoothing
+    float spread; // smoothing / classes
+    float scale;  // fused: the gradient of every loss
 
-    __device__ __forceinline__ float of_loss() const { return scale_there != nullptr ? *scale_there : scale; }
     __device__ __forceinline__ bool is_class(int64_t target) const { return target >= 0 && target < classes; }
 };
 
@@ -167,7 +164,7 @@ inline CrossEntropy shape_of(const opdock::Problem &problem, uint32_t logits) {
     const double smoothing = problem.get_float(1);
     CrossEntropy shape = {};
     shape.rows = row_count(tensor);
-    shape.step = shape.classes = row_size(tensor);
+    shape.classes = row_size(tensor);
     shape.ignore_index = problem.get_int(0);
     shape.smoothing = static_cast<float>(smoothing);
     shape.hit = static_cast<float>(1 - smoothing);
@@ -175,19 +172,5 @@ inline CrossEntropy shape_of(const opdock::Problem &problem, uint32_t logits) {
     shape.scale = 1.0f;
     return shape;
 }
-
-// A mark for each row, as fused_cross_entropy() takes them.
-inline uint64_t fused_marks(int64_t rows) {
-    return static_cast<uint64_t>(rows);
-}
-// Losses, and their gradients in place of the logits. See ops/fused_cross_entropy.cu.
-struct FusedPointers {
-    void *logits;
-    const int64_t *target;
-    float *loss;
-    uint8_t *marks;
-};
-opdock::Status fused_cross_entropy(const opdock::Call &call, const CrossEntropy &shape, const RowKnobs &knobs,
-                                   DLDataType dtype, const FusedPointers &pointers);
 
 } // namespace gpu

@@ -32,18 +32,15 @@ class CublasLt {
     uint64_t most_workspace_;
 };
 
-// output[rows, columns] = left[rows, depth] right[depth, columns] + bias[columns], `batches` times, all row-major. The
-// bias is the same for all batches.
+// output[rows, columns] = left[rows, depth] right[depth, columns] + bias[columns], `batches` times, all row-major and
+// without gaps. The bias is the same for all batches.
 struct Product {
-    DLDataType dtype; // of all but a wide output
+    DLDataType dtype;
     int64_t rows, columns, depth;
     bool left_transposed;  // stored as [depth, rows]
     bool right_transposed; // stored as [columns, depth]
     bool has_bias;
     int64_t batches;
-    bool wide_output = false; // f32, whatever dtype is
-    // Elements from one row to the next as stored, of a single batch; 0 without gaps.
-    int64_t left_step = 0, output_step = 0;
 
     bool has_output() const { return rows != 0 && columns != 0 && batches != 0; }
 };
@@ -51,7 +48,6 @@ struct Product {
 struct ProductPointers {
     const void *left, *right, *bias; // null without a bias
     void *output;
-    bool adds = false; // to what the output holds
 };
 
 // A product with the algorithms for it; constant, so that runs share it.

@@ -104,7 +104,6 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_gated(plugin);
         gpu::add_l2norm(plugin);
         gpu::add_linear(plugin);
-        gpu::add_linear_loss(plugin);
         gpu::add_log_softmax(plugin);
         gpu::add_multi_tensor(plugin);
         gpu::add_normalization(plugin);

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(1024)
     wait_for_earlier_kernels();
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
-    T *row = logits + place.row * shape.step;
+    T *row = logits + place.row * shape.classes;
     const int64_t target = place.exists ? targets[place.row] : shape.ignore_index;
     const bool ignored = target == shape.ignore_index;
     const Vectors<N, V == 0> vectors(row, place.exists && !ignored ? shape.classes : 0);
@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(1024)
     if (last_word) {
         losses[place.row] = ignored ? 0.0f : statistics.loss(shape, wanted);
     }
-    const Gradient gradient(shape, target, wanted, shape.of_loss(),
-                            Exponential(log2_e, statistics.exponentials.largest), statistics.exponentials.sum);
+    const Gradient gradient(shape, target, wanted, shape.scale, Exponential(log2_e, statistics.exponentials.largest),
+                            statistics.exponentials.sum);
     visit_range(gradient.exponential, [&](auto is_in_range) {
         each([&](int64_t i, const auto &values) {
             constexpr int count = sizeof(values) / sizeof(float);
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(1024)
             continue;
         }
         const Place place = {r, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), true};
-        T *row = logits + r * shape.step;
+        T *row = logits + r * shape.classes;
         const int64_t target = targets[r];
         if (target == shape.ignore_index) {
             clear<N>(row, 0, shape.classes, place);
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(1024)
         if (last_word) {
             losses[r] = statistics.loss(shape, wanted);
         }
-        const Gradient gradient(shape, target, wanted, shape.of_loss(),
+        const Gradient gradient(shape, target, wanted, shape.scale,
                                 Exponential(log2_e, statistics.exponentials.largest), statistics.exponentials.sum);
         each_in_batches<N>(row, shape.classes, place, [&](int64_t i, const float(&x)[N]) {
             float y[N];
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(1024)
     };
 
     Place place = {static_cast<int64_t>(blockIdx.x), thread, threads, true};
-    T *row = logits + place.row * shape.step;
+    T *row = logits + place.row * shape.classes;
     const auto *source = reinterpret_cast<const Vector<T, N> *>(row) + first_staged;
 #pragma unroll
     for (int g = 0; g < groups; ++g) {
@@ -166,11 +166,11 @@ __global__ void __launch_bounds__(1024)
         const int64_t target = targets[place.row];
         const int64_t next = place.row + gridDim.x;
         const bool has_next = next < shape.rows;
-        T *next_row = logits + next * shape.step;
+        T *next_row = logits + next * shape.classes;
         const bool last_word = has_target(shape, Vectors<N, false>(row, shape.classes), place, target);
         const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
         statistics.reduce_over(threads, shared + (round & 1) * statistics_arrays * most_warps);
-        const Gradient gradient(shape, target, wanted, shape.of_loss(),
+        const Gradient gradient(shape, target, wanted, shape.scale,
                                 Exponential(log2_e, statistics.exponentials.largest), statistics.exponentials.sum);
         const bool leaves = target == shape.ignore_index || !gradient.exponential.in_range();
         if (thread == 0) {
@@ -221,7 +221,7 @@ size_t shared_share(const opdock::Problem &problem, int threads) {
 
 template<class T>
 opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, int threads, T *logits,
-                          const int64_t *target, float *loss, uint8_t *left) {
+                          const int64_t *target, float *loss) {
     const size_t statistics = statistics_floats * sizeof(float);
     const size_t of_each = static_cast<size_t>(threads) * 16; // bytes of a vector of each thread
     const int64_t vectors = ceil_div(shape.classes / wide<T>, threads);
@@ -240,6 +240,7 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
         return checked("preferring shared memory", error);
     }
 #endif
+    auto *left = static_cast<uint8_t *>(call.workspace());
     const int64_t blocks = std::min<int64_t>(shape.rows, static_cast<int64_t>(compute_units(call)) * (1024 / threads));
     opdock::Status status =
         launch(call, {blocks, threads, bytes}, fused_long_kernel<T>, shape, staged, logits, target, loss, left);
@@ -249,38 +250,33 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
     return after_the_first(launch(call, {blocks, threads}, fused_left_kernel<T>, shape, left, logits, target, loss));
 }
 
+// A mark for each row.
 uint64_t fused_workspace(const opdock::Problem &problem) {
-    return fused_marks(row_count(*problem.input(0)));
+    return static_cast<uint64_t>(row_count(*problem.input(0)));
 }
 
 opdock::Status fused(const opdock::Call &call) {
     CrossEntropy shape = shape_of(call, 0);
     shape.scale = static_cast<float>(call.get_float(2));
-    return fused_cross_entropy(call, shape, RowKnobs::of(call), call.input(0)->dtype,
-                               {input_data(call, 0), static_cast<const int64_t *>(input_data(call, 1)),
-                                static_cast<float *>(output_data(call, 0)), static_cast<uint8_t *>(call.workspace())});
-}
-
-} // namespace
-
-opdock::Status fused_cross_entropy(const opdock::Call &call, const CrossEntropy &shape, const RowKnobs &knobs,
-                                   DLDataType dtype, const FusedPointers &pointers) {
-    return visit_floating(dtype, [&](auto t) {
+    const RowKnobs knobs = RowKnobs::of(call);
+    return visit_floating(call.input(0)->dtype, [&](auto t) {
         using T = typename decltype(t)::type;
-        auto *logits = static_cast<T *>(pointers.logits);
+        auto *logits = static_cast<T *>(input_data(call, 0));
+        const auto *target = static_cast<const int64_t *>(input_data(call, 1));
+        auto *loss = static_cast<float *>(output_data(call, 0));
         const bool peels = width_of<T>(shape.classes, aligned(logits)) == 1;
         const RowPlan plan = plan_rows(shape.classes, wide<T>, knobs.threads, knobs.block, peels ? 0 : 8);
         if (!peels && plan.held == 0) {
-            return fused_long<T>(call, shape, std::max(plan.threads, 64), logits, pointers.target, pointers.loss,
-                                 pointers.marks);
+            return fused_long<T>(call, shape, std::max(plan.threads, 64), logits, target, loss);
         }
         return visit_plan<T>(plan, [&](auto, auto V) {
             return launch(call, plan.grid(shape.rows, 2 * statistics_arrays),
-                          fused_kernel<T, wide<T>, decltype(V)::value>, shape, plan.threads, logits, pointers.target,
-                          pointers.loss);
+                          fused_kernel<T, wide<T>, decltype(V)::value>, shape, plan.threads, logits, target, loss);
         });
     });
 }
+
+} // namespace
 
 void add_fused_cross_entropy(Plugin &plugin) {
     plugin.add(opdock::ops::fused_cross_entropy, any_float,

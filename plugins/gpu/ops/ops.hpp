@@ -18,7 +18,6 @@ void add_fused_cross_entropy(Plugin &plugin); // fused_cross_entropy.cu
 void add_gated(Plugin &plugin);               // gated.cu
 void add_l2norm(Plugin &plugin);              // l2norm.cu
 void add_linear(Plugin &plugin);              // linear.cu
-void add_linear_loss(Plugin &plugin);         // linear_cross_entropy.cu
 void add_log_softmax(Plugin &plugin);         // log_softmax.cu
 void add_multi_tensor(Plugin &plugin);        // multi_tensor.cu
 void add_normalization(Plugin &plugin);       // normalization.cu

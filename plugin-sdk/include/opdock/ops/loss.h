@@ -31,9 +31,9 @@
 
 /* The loss of logits = input weight^T + bias and its gradients, with the logits of some rows in memory at a time. loss
  * as cross_entropy_fwd. With d = scale * (exp(logits - lse) - (1 - e) * onehot(target) - e / v): grad_input = d weight;
- * grad_weight = d^T input; grad_bias = sum over rows of d. d may be rounded to T, and logits to bf16 where T is that;
- * sums over rows are rounded once. An absent scale is 1. It is a tensor, so that a program may divide by the number of
- * rows that count, or keep f16 in its range, without waiting for the device. */
+ * grad_weight = d^T input; grad_bias = sum over rows of d. d may be rounded to T; sums over rows are rounded once. An
+ * absent scale is 1. It is a tensor, so that a program may divide by the number of rows that count, or keep f16 in its
+ * range, without waiting for the device. */
 #define OPDOCK_OP_FUSED_LINEAR_CROSS_ENTROPY                                                                           \
     "fused_linear_cross_entropy(input: T[n, i], weight: T[v, i], target: i64[n], bias: T[v]?, scale: f32[1]?, "        \
     "*, ignore_index: int = -100, label_smoothing: float = 0.0) "                                                      \
