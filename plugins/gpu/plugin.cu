@@ -100,8 +100,10 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_divergence(plugin);
         gpu::add_dropout(plugin);
         gpu::add_elementwise(plugin);
+        gpu::add_embedding(plugin);
         gpu::add_fused_cross_entropy(plugin);
         gpu::add_gated(plugin);
+        gpu::add_group_norm(plugin);
         gpu::add_l2norm(plugin);
         gpu::add_linear(plugin);
         gpu::add_log_softmax(plugin);
@@ -117,5 +119,6 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_rope(plugin);
         gpu::add_softmax(plugin);
         gpu::add_topk(plugin);
+        gpu::add_choice(plugin);
     });
 }

@@ -14,8 +14,10 @@ void add_cross_entropy(Plugin &plugin);       // cross_entropy.cu
 void add_divergence(Plugin &plugin);          // divergence.cu
 void add_dropout(Plugin &plugin);             // dropout.cu
 void add_elementwise(Plugin &plugin);         // elementwise.cu
+void add_embedding(Plugin &plugin);           // embedding.cu
 void add_fused_cross_entropy(Plugin &plugin); // fused_cross_entropy.cu
 void add_gated(Plugin &plugin);               // gated.cu
+void add_group_norm(Plugin &plugin);          // group_norm.cu
 void add_l2norm(Plugin &plugin);              // l2norm.cu
 void add_linear(Plugin &plugin);              // linear.cu
 void add_log_softmax(Plugin &plugin);         // log_softmax.cu
@@ -31,5 +33,6 @@ void add_quantize_per_token(Plugin &plugin);  // quantize_per_token.cu
 void add_rope(Plugin &plugin);                // rope.cu
 void add_softmax(Plugin &plugin);             // softmax.cu
 void add_topk(Plugin &plugin);                // topk.cu
+void add_choice(Plugin &plugin);                // choice.cu
 
 } // namespace gpu
