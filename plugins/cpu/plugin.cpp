@@ -44,6 +44,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_linear_cross_entropy(plugin);
     cpu::add_log_softmax(plugin);
     cpu::add_matmul(plugin);
+    cpu::add_moe(plugin);
     cpu::add_multi_tensor(plugin);
     cpu::add_optimizer(plugin);
     cpu::add_permute(plugin);
@@ -55,6 +56,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_rope(plugin);
     cpu::add_softmax(plugin);
     cpu::add_topk(plugin);
+    cpu::add_topk_sigmoid(plugin);
     cpu::add_topk_softmax(plugin);
 }
 

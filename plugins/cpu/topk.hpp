@@ -23,11 +23,11 @@ inline uint32_t place_of(uint64_t key) {
     return ~0u - static_cast<uint32_t>(key);
 }
 
-// The first k of `keys` become those of the first k elements.
-template<class T>
-void choose_largest(const T *row, size_t k, std::vector<uint64_t> &keys) {
+// The first k of `keys` become those of the first k of the elements value_of(place).
+template<class ValueOf>
+void choose_largest(size_t k, std::vector<uint64_t> &keys, ValueOf value_of) {
     for (size_t i = 0; i < keys.size(); ++i)
-        keys[i] = key_of(static_cast<float>(row[i]), i);
+        keys[i] = key_of(value_of(i), i);
     const auto end = keys.begin() + static_cast<std::ptrdiff_t>(k);
     if (k < keys.size())
         std::nth_element(keys.begin(), end, keys.end(), std::greater<>());

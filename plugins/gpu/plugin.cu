@@ -107,6 +107,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_l2norm(plugin);
         gpu::add_linear(plugin);
         gpu::add_log_softmax(plugin);
+        gpu::add_moe(plugin);
         gpu::add_multi_tensor(plugin);
         gpu::add_normalization(plugin);
         gpu::add_normalization_bwd(plugin);

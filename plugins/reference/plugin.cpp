@@ -55,6 +55,7 @@ void register_all(opdock::Registry &registry) {
     reference::add_indexing(plugin);
     reference::add_linear(plugin);
     reference::add_loss(plugin);
+    reference::add_moe(plugin);
     reference::add_normalization(plugin);
     reference::add_optimizer(plugin);
     reference::add_quantize(plugin);

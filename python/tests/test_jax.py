@@ -1,5 +1,7 @@
 """Ops in JAX: the bits of the host, jit, gradients."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -24,9 +26,10 @@ def normal(rng, *shape):
 def sample(rng, op, dtype):
     """Arguments of an op, all dims of which are 8."""
     signature = ours._signatures[op]
+    others = {"...": 3, "2*n": 16} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
 
     def tensor(one):
-        sizes = [int(dim) if dim.isdigit() else 3 if dim == "..." else 16 if "2*" in dim else 8 for dim in one.dims]
+        sizes = [int(dim) if dim.isdigit() else others.get(dim, 8) for dim in one.dims]
         if one.name.endswith("_starts"):  # of sequences in a batch of 1
             return None
         own = jnp.float8_e4m3fn if one.dtype == "F" else ours._DTYPES.get(one.dtype, dtype)
@@ -34,15 +37,15 @@ def sample(rng, op, dtype):
             positive = one.name in ("scale", "rsigma", "scale_inv", "exp_avg_sq")
             values = rng.standard_normal(sizes) * 0.5
             return jnp.asarray(np.abs(values) + 1 if positive else values).astype(own)
-        if one.name == "slots":  # no two alike
-            return jnp.arange(*sizes, dtype=own)
+        if one.name in ("slots", "places"):  # no two alike
+            return jnp.arange(math.prod(sizes), dtype=own).reshape(sizes)
         return jnp.asarray(rng.integers(0, 2 if one.name == "mask" else 1 if one.name == "noop" else 8, sizes)).astype(
             own
         )
 
     with jax.enable_x64(True):
         inputs = [[tensor(one) for _ in range(2)] if one.is_list else tensor(one) for one in signature.inputs]
-    required = {"p": 0.25, "groups": 2, "k": 3}
+    required = {"p": 0.25, "groups": 2, "k": 3, "experts": 8}
     attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     if any(one.type == "dtype" for one in signature.attributes):
         attributes["dtype"] = jnp.float8_e4m3fn if op.startswith("quantize") else dtype

@@ -1,5 +1,6 @@
 """Ops as torch's own: schemas, gradients, compiled programs."""
 
+import math
 import re
 import threading
 
@@ -31,15 +32,16 @@ def random(seed):
 def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     """Arguments of an op, all dims of which are 8."""
     signature = _ops._signatures[op]
+    others = {"...": 3, "2*n": 16} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
 
     def tensor(parameter):
-        sizes = [size for dim in parameter.dims for size in ([3] if dim == "..." else [16 if "2*" in dim else 8])]
+        sizes = [others.get(dim, 8) for dim in parameter.dims]
         sizes = [int(dim) if dim.isdigit() else size for dim, size in zip(parameter.dims, sizes, strict=True)]
         named = DTYPES.get(parameter.dtype, dtype)
         if parameter.name.endswith("_starts"):  # of sequences in a batch of 1
             return None
-        if parameter.name == "slots":  # no two alike
-            return torch.arange(*sizes, dtype=named)
+        if parameter.name in ("slots", "places"):  # no two alike
+            return torch.arange(math.prod(sizes), dtype=named).reshape(sizes)
         if parameter.dtype == "F":
             named = torch.float8_e4m3fn
         if named.is_floating_point:
@@ -55,7 +57,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
                 each.abs_()
     if op.startswith("kl_div"):  # of a target that is no probability there is no logarithm
         inputs[1].abs_()
-    required = {"p": 0.25, "groups": 2, "k": 3}
+    required = {"p": 0.25, "groups": 2, "k": 3, "experts": 8}
     attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     for one in signature.attributes:
         if one.type == "dtype":
@@ -158,6 +160,7 @@ mask[:, :, :, 6:] = 1
 probabilities = torch.softmax(torch.linspace(-2, 3, 24).reshape(3, 8), -1)
 apart = 4 * torch.arange(8)  # no two of them change places
 angles = torch.linspace(0, 3, 64).reshape(8, 1, 1, 8)
+places = torch.tensor([[0, 3], [4, 1], [-6, 2]], dtype=torch.int32)  # of two choices of each, one dropped
 
 # What each op with gradients computes, in torch; and its inputs, all of which have gradients.
 formulas = {
@@ -213,6 +216,16 @@ formulas = {
     "linear_fwd": (ops.linear_fwd, F.linear, [(3, 8), (4, 8), (4,)]),
     "log_softmax_fwd": (ops.log_softmax_fwd, lambda x: F.log_softmax(x, -1), [(3, 8)]),
     "matmul": (ops.matmul, torch.matmul, [(3, 4, 8), (3, 8, 5)]),
+    "moe_permute": (
+        lambda x: ops.moe_permute(x, places),
+        lambda x: torch.cat([x[[0, 1, 2, 0, 1]], 0 * x[:1]]),
+        [(3, 8)],
+    ),
+    "moe_unpermute": (
+        lambda x, w: ops.moe_unpermute(x, places, w.float()),
+        lambda x, w: (torch.where(places < 0, 0, w)[..., None] * x[places.clamp(min=0)]).sum(1),
+        [(6, 8), (3, 2)],
+    ),
     "mul": (ops.mul, torch.mul, [(3, 8), (3, 8)]),
     "permute_021": (ops.permute_021, lambda x: x.mT, [(2, 3, 4)]),
     "qgeglu": (ops.qgeglu, gated(qgelu), [(3, 16)]),
@@ -245,6 +258,11 @@ formulas = {
     "sreglu": (ops.sreglu, gated(lambda x: torch.relu(x) ** 2), [(3, 16)]),
     "srelu": (ops.srelu, lambda x: torch.relu(x) ** 2, [(3, 8)]),
     "swiglu": (ops.swiglu, gated(F.silu), [(3, 16)]),
+    "topk_sigmoid_fwd": (
+        lambda x: ops.topk_sigmoid_fwd(x + apart - 20, k=3, renormalize=True, scale=2.5)[0],
+        lambda x: 2.5 * F.normalize(torch.sigmoid(x + apart - 20).topk(3).values, p=1, dim=-1),
+        [(3, 8)],
+    ),
     "topk_softmax_fwd": (
         lambda x: ops.topk_softmax_fwd(x + apart, k=3)[0],
         lambda x: torch.softmax(x + apart, -1).topk(3).values,
@@ -274,7 +292,7 @@ def test_gradients_are_those_of_torch(op):
 def test_gradients_are_what_differences_say(op):
     ours, _, shapes = formulas[op]
     inputs = [rand(*shape, dtype=torch.float64).requires_grad_() for shape in shapes]
-    of_f32 = ("cross_entropy_fwd", "jsd", "kl_div", "topk_softmax_fwd")
+    of_f32 = ("cross_entropy_fwd", "jsd", "kl_div", "moe_unpermute", "topk_sigmoid_fwd", "topk_softmax_fwd")
     # Losses are f32 whatever the logits are, so that differences have to be larger.
     precision = {"eps": 1e-2, "atol": 1e-3} if op in of_f32 else {}
     torch.autograd.gradcheck(ours, inputs, **precision)

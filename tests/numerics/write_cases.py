@@ -80,7 +80,8 @@ class CaseWriter:
 
     def add(self, label, dtypes, inputs, attributes, variation=Variation(), expect=Special("", None)):
         # What the op writes exists as often as it is written.
-        layouts = {n: "padded" if l == "repeated" and n in self.op.changed else l for n, l in variation.layouts.items()}
+        once = (*self.op.changed, *self.op.distinct)
+        layouts = {n: "padded" if l == "repeated" and n in once else l for n, l in variation.layouts.items()}
         variation = variation._replace(layouts=layouts)
         attributes = {n: dtypes.get(v, v) if n == "dtype" else v for n, v in attributes.items()}
         inputs = {name: None if name in variation.absent else given for name, given in inputs.items()}

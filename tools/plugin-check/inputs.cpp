@@ -37,9 +37,11 @@ enum class Meaning {
     random_key, // any number from 0
     angle,
     log_probability,
-    start, // of a sequence among the tokens of another input
-    slot,  // a place of a paged cache, of which no two are alike, or -1
-    index, // of any other input
+    start,  // of a sequence among the tokens of another input
+    slot,   // a place of a paged cache, of which no two are alike, or -1
+    expert, // an index below the attribute experts, or -1
+    place,  // of a choice among all of them, of which no two are alike, or -1 less one
+    index,  // of any other input
 };
 
 struct Rule {
@@ -62,6 +64,8 @@ const std::vector<Rule> rules = {
     {"attention_", "query_starts", Meaning::start},
     {"attention_", "key_starts", Meaning::start},
     {"kv_cache_append", "slots", Meaning::slot},
+    {"moe_align", "indices", Meaning::expert},
+    {"moe_", "places", Meaning::place},
     {"kl_div", "target", Meaning::positive}, // a probability, or the logarithm of something
     {"jsd", "input", Meaning::log_probability},
     {"jsd", "target", Meaning::log_probability},
@@ -216,13 +220,13 @@ double draw_number(Values values, Random &random, uint32_t dtype, bool only_belo
     return normal;
 }
 
-int64_t ignored_class(const Case &one) {
+int64_t attribute_of(const Case &one, const std::string &name, int64_t otherwise) {
     for (const op_call::AttributeArgument &attribute : one.attributes) {
-        if (attribute.name == "ignore_index") {
+        if (attribute.name == name) {
             return std::get<int64_t>(attribute.value);
         }
     }
-    return -100;
+    return otherwise;
 }
 
 // How many classes there are: the last dim of the input that has the most dims.
@@ -262,6 +266,10 @@ int64_t bound_of(Meaning meaning, const Case &one, const Signature &signature, c
         return size_of(input.name.substr(0, input.name.find("_starts")), 1) + 1;
     case Meaning::slot:
         return size_of("key_cache", 0) * size_of("key_cache", 1);
+    case Meaning::expert:
+        return attribute_of(one, "experts", 0);
+    case Meaning::place:
+        return size_of(input.name, 0) * size_of(input.name, 1);
     default:
         return std::min(smallest_dim(one, signature, input), static_cast<int64_t>(op_call::integers_of(dtype).second));
     }
@@ -272,7 +280,7 @@ class Drawing {
     Drawing(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype, int64_t row_size)
         : one_(one), dtype_(dtype), meaning_(meaning_of(signature, input, dtype)),
           random_(derive(one.seed, input.name)), bound_(bound_of(meaning_, one, signature, input, dtype)),
-          ignored_(ignored_class(one)) {
+          ignored_(attribute_of(one, "ignore_index", -100)) {
         const bool is_hidden = one.values_of.empty()
                                    ? one.values == Values::infinite && !takes_infinities(signature, input)
                                    : one.values_of != input.name;
@@ -317,6 +325,15 @@ class Drawing {
             return static_cast<double>(last_);
         case Meaning::slot:
             return static_cast<double>(random_.chance(0.1) ? -1 : bound_ - 1 - static_cast<int64_t>(drawn_++));
+        case Meaning::place: {
+            const int64_t place = bound_ - 1 - static_cast<int64_t>(drawn_++);
+            return static_cast<double>(random_.chance(0.1) ? -1 - place : place);
+        }
+        case Meaning::expert:
+            if (bound_ == 0 || random_.chance(0.1)) {
+                return -1;
+            }
+            break;
         case Meaning::index:
             break;
         }

@@ -18,6 +18,7 @@
 #include "opdock/ops/indexing.h"      /* embedding, permute_021, topk_softmax */
 #include "opdock/ops/linear.h"        /* matmul, linear_* */
 #include "opdock/ops/loss.h"          /* cross entropy */
+#include "opdock/ops/moe.h"           /* topk_sigmoid, moe_* */
 #include "opdock/ops/normalization.h" /* rmsnorm, layernorm and their fusions */
 #include "opdock/ops/optimizer.h"     /* multi_tensor_* */
 #include "opdock/ops/rope.h"          /* fused_rope_* */
@@ -36,6 +37,7 @@
     OPDOCK_ROPE_OPS(X)                                                                                                 \
     OPDOCK_SOFTMAX_OPS(X)                                                                                              \
     OPDOCK_INDEXING_OPS(X)                                                                                             \
-    OPDOCK_ATTENTION_OPS(X)
+    OPDOCK_ATTENTION_OPS(X)                                                                                            \
+    OPDOCK_MOE_OPS(X)
 
 #endif

@@ -17,7 +17,7 @@ class Plugin {
   public:
     explicit Plugin(opdock::Registry &registry) : registry_(registry) {}
 
-    // `dtypes` as dtypes.hpp has them.
+    // `dtypes` as dtypes.hpp has them; "" for an op without variables.
     void add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &functions);
 
   private:
@@ -42,6 +42,7 @@ void add_linear(Plugin &plugin);
 void add_linear_cross_entropy(Plugin &plugin);
 void add_log_softmax(Plugin &plugin);
 void add_matmul(Plugin &plugin);
+void add_moe(Plugin &plugin);
 void add_multi_tensor(Plugin &plugin);
 void add_optimizer(Plugin &plugin);
 void add_permute(Plugin &plugin);
@@ -53,6 +54,7 @@ void add_rmsnorm_bwd(Plugin &plugin);
 void add_rope(Plugin &plugin);
 void add_softmax(Plugin &plugin);
 void add_topk(Plugin &plugin);
+void add_topk_sigmoid(Plugin &plugin);
 void add_topk_softmax(Plugin &plugin);
 
 } // namespace cpu

@@ -26,7 +26,7 @@ void choose_rows(const opdock::Call &call, int64_t begin, int64_t end) {
     std::vector<uint64_t> keys(static_cast<size_t>(row_size(*call.input(0))));
     for (int64_t r = begin; r < end; ++r) {
         const T *from = input.row<const T>(r);
-        choose_largest(from, k, keys);
+        choose_largest(k, keys, [=](size_t i) { return static_cast<float>(from[i]); });
         for (size_t i = 0; i < k; ++i) {
             values.row<T>(r)[i] = from[place_of(keys[i])];
             indices.row<int64_t>(r)[i] = place_of(keys[i]);

@@ -1,13 +1,12 @@
 // topk_softmax_fwd and topk_softmax_bwd.
 #include <cmath>
-#include <string>
 #include <vector>
 
+#include "choice.hpp"
 #include "dtypes.hpp"
 #include "ops/ops.hpp"
 #include "rows.hpp"
 #include "schedule.hpp"
-#include "topk.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/topk_softmax.cpp"
@@ -30,10 +29,6 @@ struct TopkSoftmax {
     bool renormalize;
     bool stream;
 };
-
-inline int32_t expert_of(uint64_t key) {
-    return static_cast<int32_t>(place_of(key));
-}
 
 } // namespace cpu
 #endif
@@ -59,7 +54,7 @@ void topk_softmax_forward(const TopkSoftmax &a, int64_t begin, int64_t end) {
     std::vector<uint64_t> keys(static_cast<size_t>(a.experts));
     for (int64_t r = begin; r < end; ++r) {
         const T *logits = a.logits.row<const T>(r);
-        choose_largest(logits, static_cast<size_t>(a.k), keys);
+        choose_largest(static_cast<size_t>(a.k), keys, [=](size_t i) { return static_cast<float>(logits[i]); });
         const ExpSum total = exp_sum_for(a, logits, keys);
         auto *weights = a.weights.row<float>(r);
         auto *indices = a.indices.row<int32_t>(r);
@@ -139,19 +134,6 @@ opdock::Status check_backward(const opdock::Problem &problem) {
     return check_rows(problem, backward_operands);
 }
 
-// INVALID_ARGUMENT with the first token whose index is no expert.
-opdock::Status check_indices(const TopkSoftmax &a, int64_t tokens) {
-    for (int64_t r = 0; r < tokens; ++r)
-        for (int64_t j = 0; j < a.k; ++j) {
-            const int32_t index = a.indices.row<const int32_t>(r)[j * a.step_of_indices];
-            if (index < 0 || index >= a.experts)
-                return opdock::invalid_argument("indices: row " + std::to_string(r) + " has " + std::to_string(index) +
-                                                "; expected 0 to " + std::to_string(a.experts - 1) + " (logits have " +
-                                                std::to_string(a.experts) + " experts)");
-        }
-    return {};
-}
-
 TopkSoftmax arguments_of(const opdock::Call &call, const DLTensor &logits, const DLTensor &weights,
                          const DLTensor &indices) {
     TopkSoftmax a = {};
@@ -192,7 +174,7 @@ opdock::Status backward(const opdock::Call &call) {
     a.grad_logits = Rows::of_output(call, 0);
     a.renormalize = call.get_bool(0);
     const int64_t tokens = row_count(logits);
-    if (opdock::Status status = check_indices(a, tokens); !status.ok())
+    if (opdock::Status status = check_experts(a.indices, tokens, a.k, a.step_of_indices, a.experts); !status.ok())
         return status;
     in_chunks(tokens, 3 * a.experts * element_bytes(logits), Knobs::of(call), [&](int64_t begin, int64_t end) {
         HWY_DYNAMIC_DISPATCH(topk_softmax_backward_rows)

@@ -1,4 +1,4 @@
-// topk_softmax_fwd and topk_softmax_bwd: a group of threads per token.
+// topk_softmax_fwd, topk_sigmoid_fwd and their gradients: a group of threads per token.
 #include "choice.cuh"
 #include "ops/ops.hpp"
 
@@ -91,6 +91,110 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
+// In double precision, whose rounding to f32 is what a choice goes by.
+__device__ __forceinline__ float sigmoid(float x) {
+    return static_cast<float>(1.0 / (1.0 + exp(-static_cast<double>(x))));
+}
+
+// Added to sums of scores that are divided by.
+constexpr float least_sum = 1e-20f;
+
+template<class T, int V>
+__global__ void __launch_bounds__(1024) sigmoid_kernel(Topk shape, float scale, int threads, const T *logits,
+                                                       const float *bias, float *weights, int32_t *indices) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
+    __shared__ float shared[most_warps];
+    const Place place = place_of(threads, shape.tokens);
+    const int n = place.exists ? shape.experts : 0, k = place.exists ? shape.k : 0;
+    const T *row = logits + place.row * shape.experts;
+    weights += place.row * shape.k;
+    indices += place.row * shape.k;
+    float sum = 0.0f;
+    choose<V>(
+        n, shape.k, place, [&](int i) { return sigmoid(to_f32(row[i])) + (bias == nullptr ? 0.0f : bias[i]); },
+        [&](int j, float, int expert) {
+            if (j % threads == place.thread) {
+                weights[j] = sigmoid(to_f32(row[expert]));
+                indices[j] = expert;
+                sum += weights[j];
+            }
+        });
+    const float divisor = shape.renormalize ? reduce<Sum>(sum, threads, shared) + least_sum : 1.0f;
+    for (int j = place.thread; j < k; j += threads) {
+        weights[j] = scale * (weights[j] / divisor);
+    }
+}
+
+template<class T>
+__global__ void __launch_bounds__(1024)
+    sigmoid_bwd_kernel(Topk shape, float scale, int threads, const float *grad_weights, const T *logits,
+                       const int32_t *indices, T *grad_logits) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
+    __shared__ float shared[2 * most_warps];
+    const Place place = place_of(threads, shape.tokens);
+    const int n = place.exists ? shape.experts : 0, k = place.exists ? shape.k : 0;
+    const T *row = logits + place.row * shape.experts;
+    T *to = grad_logits + place.row * shape.experts;
+    grad_weights += place.row * shape.k;
+    indices += place.row * shape.k;
+    for (int i = place.thread; i < n; i += threads) {
+        to[i] = from_f32<T>(0.0f);
+    }
+    float sums[2] = {0.0f, 0.0f}; // of scores, and of them times the gradients of the weights
+    for (int j = place.thread; j < k; j += threads) {
+        const int expert = indices[j];
+        if (expert >= 0 && expert < n) {
+            const float score = sigmoid(to_f32(row[expert]));
+            sums[0] += score;
+            sums[1] = fmaf(scale * grad_weights[j], score, sums[1]);
+        }
+    }
+    if (shape.renormalize) {
+        reduce<Sum>(sums, threads, shared);
+        sums[0] += least_sum;
+    }
+    wait_for_block(); // elements of the chosen are written again, by other threads
+    for (int j = place.thread; j < k; j += threads) {
+        const int expert = indices[j];
+        if (expert >= 0 && expert < n) {
+            const float logit = to_f32(row[expert]), grad = scale * grad_weights[j];
+            const float of_score = shape.renormalize ? (grad - sums[1] / sums[0]) / sums[0] : grad;
+            to[expert] = from_f32<T>(of_score * (sigmoid(logit) * sigmoid(-logit)));
+        }
+    }
+}
+
+opdock::Status sigmoids(const opdock::Call &call) {
+    const Topk shape(*call.input(0), *call.output(0), call.get_bool(1));
+    if (shape.k == 0) {
+        return {};
+    }
+    const ChoicePlan plan(shape.experts);
+    return visit_floating(call.input(0)->dtype, [&](auto t) {
+        using T = typename decltype(t)::type;
+        return visit_choice(plan, [&](auto V) {
+            return launch(call, plan.grid(shape.tokens), sigmoid_kernel<T, decltype(V)::value>, shape,
+                          static_cast<float>(call.get_float(2)), plan.threads,
+                          static_cast<const T *>(input_data(call, 0)), static_cast<const float *>(input_data(call, 1)),
+                          static_cast<float *>(output_data(call, 0)), static_cast<int32_t *>(output_data(call, 1)));
+        });
+    });
+}
+
+opdock::Status sigmoids_bwd(const opdock::Call &call) {
+    const Topk shape(*call.input(1), *call.input(0), call.get_bool(0));
+    const ChoicePlan plan(shape.experts);
+    return visit_floating(call.input(1)->dtype, [&](auto t) {
+        using T = typename decltype(t)::type;
+        return launch(call, plan.grid(shape.tokens), sigmoid_bwd_kernel<T>, shape,
+                      static_cast<float>(call.get_float(1)), plan.threads,
+                      static_cast<const float *>(input_data(call, 0)), static_cast<const T *>(input_data(call, 1)),
+                      static_cast<const int32_t *>(input_data(call, 2)), static_cast<T *>(output_data(call, 0)));
+    });
+}
+
 opdock::Status softmax(const opdock::Call &call) {
     const Topk shape(*call.input(0), *call.output(0), call.get_bool(1));
     if (shape.k == 0) {
@@ -123,6 +227,8 @@ opdock::Status softmax_bwd(const opdock::Call &call) {
 
 void add_choice(Plugin &plugin) {
     namespace ops = opdock::ops;
+    plugin.add(ops::topk_sigmoid_fwd, any_float, {opdock::kernel<&sigmoids>, Knobs::none});
+    plugin.add(ops::topk_sigmoid_bwd, any_float, {opdock::kernel<&sigmoids_bwd>, Knobs::none});
     plugin.add(ops::topk_softmax_fwd, any_float, {opdock::kernel<&softmax>, Knobs::none});
     plugin.add(ops::topk_softmax_bwd, any_float, {opdock::kernel<&softmax_bwd>, Knobs::none});
 }

@@ -21,6 +21,7 @@ void add_group_norm(Plugin &plugin);          // group_norm.cu
 void add_l2norm(Plugin &plugin);              // l2norm.cu
 void add_linear(Plugin &plugin);              // linear.cu
 void add_log_softmax(Plugin &plugin);         // log_softmax.cu
+void add_moe(Plugin &plugin);                 // moe.cu
 void add_multi_tensor(Plugin &plugin);        // multi_tensor.cu
 void add_normalization(Plugin &plugin);       // normalization.cu
 void add_normalization_bwd(Plugin &plugin);   // normalization_bwd.cu

@@ -1,7 +1,6 @@
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 
+#include "choice.hpp"
 #include "float64.hpp"
 #include "ops/ops.hpp"
 
@@ -10,17 +9,6 @@ namespace reference {
 namespace {
 
 using opdock::TensorView;
-
-// Every index names one of `count` things. Asked before anything is written.
-template<class Index>
-Status check_indices(TensorView<const Index> indices, std::int64_t count) {
-    for (std::int64_t i = 0; i < indices.numel(); ++i)
-        if (indices[i] < 0 || indices[i] >= count)
-            return opdock::invalid_argument("indices: row " + std::to_string(i / indices.size(-1)) + " has " +
-                                            std::to_string(indices[i]) + "; expected 0 <= index < " +
-                                            std::to_string(count));
-    return {};
-}
 
 Status embedding(const Call &call) {
     const auto indices = call.input<const std::int64_t>(1);
@@ -76,17 +64,6 @@ Status permute_021(const Call &call) {
                     output(i, j, k) = input(i, k, j);
         return Status();
     });
-}
-
-// Larger logits first, NaN before them, equals by index.
-std::vector<std::int32_t> order_of(const std::vector<double> &logits) {
-    std::vector<std::int32_t> order(logits.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto key = [&](std::int32_t i) { return logits[static_cast<std::size_t>(i)]; };
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-        return key(a) > key(b) || (std::isnan(key(a)) && !std::isnan(key(b)));
-    });
-    return order;
 }
 
 Status topk(const Call &call) {

@@ -54,6 +54,7 @@ void add_gated(Plugin &plugin);
 void add_indexing(Plugin &plugin);
 void add_linear(Plugin &plugin);
 void add_loss(Plugin &plugin);
+void add_moe(Plugin &plugin);
 void add_normalization(Plugin &plugin);
 void add_optimizer(Plugin &plugin);
 void add_quantize(Plugin &plugin);
