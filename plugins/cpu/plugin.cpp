@@ -38,6 +38,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_gated(plugin);
     cpu::add_gated_tensors(plugin);
     cpu::add_group_norm(plugin);
+    cpu::add_grouped_linear(plugin);
     cpu::add_l2norm(plugin);
     cpu::add_layernorm(plugin);
     cpu::add_linear(plugin);

@@ -104,6 +104,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_fused_cross_entropy(plugin);
         gpu::add_gated(plugin);
         gpu::add_group_norm(plugin);
+        gpu::add_grouped_linear(plugin);
         gpu::add_l2norm(plugin);
         gpu::add_linear(plugin);
         gpu::add_log_softmax(plugin);

@@ -39,6 +39,7 @@ class _Step:
 # Where names alone do not tell.
 _BACKWARD = {
     "fused_add_rmsnorm_fwd": ["rmsnorm_bwd_add"],
+    "grouped_linear_fwd": ["grouped_linear_dgrad", "grouped_linear_wgrad"],
     "linear_fwd": ["linear_dgrad", "linear_wgrad"],
 }
 _TAKES = {"fused_add_rmsnorm_fwd": {"input": ("output", "sum"), "add": ("grad", "sum")}}

@@ -26,7 +26,7 @@ def normal(rng, *shape):
 def sample(rng, op, dtype):
     """Arguments of an op, all dims of which are 8."""
     signature = ours._signatures[op]
-    others = {"...": 3, "2*n": 16} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
+    others = {"...": 3, "2*n": 16, "g+1": 9} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
 
     def tensor(one):
         sizes = [int(dim) if dim.isdigit() else others.get(dim, 8) for dim in one.dims]
@@ -37,7 +37,7 @@ def sample(rng, op, dtype):
             positive = one.name in ("scale", "rsigma", "scale_inv", "exp_avg_sq")
             values = rng.standard_normal(sizes) * 0.5
             return jnp.asarray(np.abs(values) + 1 if positive else values).astype(own)
-        if one.name in ("slots", "places"):  # no two alike
+        if one.name in ("slots", "places", "starts"):  # no two alike, or in order
             return jnp.arange(math.prod(sizes), dtype=own).reshape(sizes)
         return jnp.asarray(rng.integers(0, 2 if one.name == "mask" else 1 if one.name == "noop" else 8, sizes)).astype(
             own

@@ -32,7 +32,7 @@ def random(seed):
 def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     """Arguments of an op, all dims of which are 8."""
     signature = _ops._signatures[op]
-    others = {"...": 3, "2*n": 16} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
+    others = {"...": 3, "2*n": 16, "g+1": 9} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
 
     def tensor(parameter):
         sizes = [others.get(dim, 8) for dim in parameter.dims]
@@ -40,7 +40,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
         named = DTYPES.get(parameter.dtype, dtype)
         if parameter.name.endswith("_starts"):  # of sequences in a batch of 1
             return None
-        if parameter.name in ("slots", "places"):  # no two alike
+        if parameter.name in ("slots", "places", "starts"):  # no two alike, or in order
             return torch.arange(math.prod(sizes), dtype=named).reshape(sizes)
         if parameter.dtype == "F":
             named = torch.float8_e4m3fn
@@ -200,6 +200,11 @@ formulas = {
         lambda x, w, b: ops.group_norm_fwd(x, w, b, groups=2),
         lambda x, w, b: F.group_norm(x, 2, w, b),
         [(3, 4, 8), (4,), (4,)],
+    ),
+    "grouped_linear_fwd": (
+        lambda x, w: ops.grouped_linear_fwd(x, w, torch.tensor([0, 2, 2, 5], dtype=torch.int32)),
+        lambda x, w: torch.cat([x[:2] @ w[0].mT, x[2:5] @ w[2].mT, 0 * x[5:, :4]]),
+        [(6, 8), (3, 4, 8)],
     ),
     "jsd": (
         lambda x: ops.jsd(x, probabilities.log().to(x.dtype)),

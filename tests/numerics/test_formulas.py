@@ -97,6 +97,12 @@ class Gradients(unittest.TestCase):
         self.check(by_weight["grad_weight"], lambda v: loss(x, v, b), w)
         self.check(by_weight["grad_bias"], lambda v: loss(x, w, v), b)
 
+    def test_grouped_linear(self):
+        x, w, g, starts = self.draw(7, 3), self.draw(3, 2, 3), self.draw(7, 2), np.array([0, 2, 2, 6])
+        loss = lambda x, w: (g * formulas.grouped_linear_fwd(x, w, starts)["output"].value).sum()
+        self.check(formulas.grouped_linear_dgrad(g, w, starts)["grad_input"], lambda v: loss(v, w), x)
+        self.check(formulas.grouped_linear_wgrad(g, x, starts)["grad_weight"], lambda v: loss(x, v), w)
+
     def test_attention_of_packed_sequences(self):
         starts = {"query_starts": np.array([0, 3, 3]), "key_starts": np.array([0, 4, 5])}
         inputs = {"query": self.draw(1, 4, 2, 3), "key": self.draw(1, 6, 1, 3), "value": self.draw(1, 6, 1, 2)}

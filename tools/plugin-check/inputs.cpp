@@ -63,6 +63,7 @@ const std::vector<Rule> rules = {
     {"fused_rope_", "freqs", Meaning::angle},
     {"attention_", "query_starts", Meaning::start},
     {"attention_", "key_starts", Meaning::start},
+    {"grouped_linear_", "starts", Meaning::start},
     {"kv_cache_append", "slots", Meaning::slot},
     {"moe_align", "indices", Meaning::expert},
     {"moe_", "places", Meaning::place},
@@ -263,7 +264,8 @@ int64_t bound_of(Meaning meaning, const Case &one, const Signature &signature, c
     case Meaning::class_of: // there are logits, or a weight that makes them
         return input_called(signature, "weight") == nullptr ? last_dim(one, signature, input) : size_of("weight", 0);
     case Meaning::start:
-        return size_of(input.name.substr(0, input.name.find("_starts")), 1) + 1;
+        return input.name == "starts" ? size_of(signature.inputs.front().name, 0) + 1
+                                      : size_of(input.name.substr(0, input.name.find("_starts")), 1) + 1;
     case Meaning::slot:
         return size_of("key_cache", 0) * size_of("key_cache", 1);
     case Meaning::expert:

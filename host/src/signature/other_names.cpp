@@ -13,6 +13,7 @@ namespace {
 // Sorted. Where several ops are named, which one it is depends on what is asked for.
 constexpr std::array table = {
     OtherName{"_fused_adam_", "PyTorch", "multi_tensor_adam"},
+    OtherName{"_grouped_mm", "PyTorch", "grouped_linear_fwd"},
     OtherName{"_log_softmax", "PyTorch", "log_softmax_fwd"},
     OtherName{"_log_softmax_backward_data", "PyTorch", "log_softmax_bwd"},
     OtherName{"_scaled_dot_product_flash_attention", "PyTorch", "attention_fwd"},
@@ -68,7 +69,9 @@ constexpr std::array table = {
     OtherName{"gelu_backward", "PyTorch", "gelu_bwd"},
     OtherName{"gemm", "TransformerEngine-FL", "linear_fwd linear_dgrad linear_wgrad matmul"},
     OtherName{"general_grouped_gemm", "TransformerEngine-FL",
+              "grouped_linear_fwd grouped_linear_dgrad grouped_linear_wgrad"},
     OtherName{"generic_gemm", "TransformerEngine-FL", "linear_fwd linear_dgrad linear_wgrad matmul"},
+    OtherName{"gmm", "Megatron-LM", "grouped_linear_fwd"},
     OtherName{"group_norm", "FlagGems", "group_norm_fwd"},
     OtherName{"group_norm_backward", "Liger-Kernel", "group_norm_bwd"},
     OtherName{"group_norm_forward", "Liger-Kernel", "group_norm_fwd"},

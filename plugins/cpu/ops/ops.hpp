@@ -36,6 +36,7 @@ void add_embedding(Plugin &plugin);
 void add_gated(Plugin &plugin);
 void add_gated_tensors(Plugin &plugin);
 void add_group_norm(Plugin &plugin);
+void add_grouped_linear(Plugin &plugin);
 void add_l2norm(Plugin &plugin);
 void add_layernorm(Plugin &plugin);
 void add_linear(Plugin &plugin);

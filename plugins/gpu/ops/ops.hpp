@@ -18,6 +18,7 @@ void add_embedding(Plugin &plugin);           // embedding.cu
 void add_fused_cross_entropy(Plugin &plugin); // fused_cross_entropy.cu
 void add_gated(Plugin &plugin);               // gated.cu
 void add_group_norm(Plugin &plugin);          // group_norm.cu
+void add_grouped_linear(Plugin &plugin);      // grouped_linear.cu
 void add_l2norm(Plugin &plugin);              // l2norm.cu
 void add_linear(Plugin &plugin);              // linear.cu
 void add_log_softmax(Plugin &plugin);         // log_softmax.cu

@@ -128,6 +128,86 @@ Status linear_wgrad(const Call &call) {
     });
 }
 
+// Starts of groups of rows: they begin with 0, do not fall and end within the rows.
+Status check_starts(TensorView<const std::int32_t> starts, std::int64_t rows) {
+    for (std::int64_t i = 0; i < starts.numel(); ++i) {
+        const std::int64_t least = i == 0 ? 0 : starts[i - 1], most = i == 0 ? 0 : rows;
+        if (starts[i] < least || starts[i] > most)
+            return opdock::invalid_argument("starts: element " + std::to_string(i) + " is " +
+                                            std::to_string(starts[i]) + "; expected " + std::to_string(least) + " to " +
+                                            std::to_string(most));
+    }
+    return {};
+}
+
+template<class T>
+void clear_behind(std::int64_t end, TensorView<T> output) {
+    for (std::int64_t r = end; r < output.rows(); ++r)
+        for (std::int64_t i = 0; i < output.size(1); ++i)
+            output(r, i) = T();
+}
+
+// Rows of x by group, times the group's weight along its rows, or down them.
+template<class T>
+void multiply_groups(TensorView<const T> x, TensorView<const T> weight, TensorView<const std::int32_t> starts,
+                     bool down, TensorView<T> output) {
+    for (std::int64_t g = 0; g < weight.size(0); ++g) {
+        const auto take_w = [&](std::int64_t column, Doubles &to) {
+            to.resize(static_cast<std::size_t>(x.size(1)));
+            std::int64_t p = 0;
+            for (double &element : to) {
+                element = wide(down ? weight(g, p, column) : weight(g, column, p));
+                ++p;
+            }
+        };
+        multiply(
+            {starts[g + 1] - starts[g], output.size(1), x.size(1)}, panel_rows_for_depth(x.size(1)),
+            [&](std::int64_t r, Doubles &to) { widen(x.row(starts[g] + r), to); }, take_w,
+            [&](std::int64_t r, std::int64_t c, double sum) { output(starts[g] + r, c) = rounded<T>(sum); });
+    }
+    clear_behind(starts[weight.size(0)], output);
+}
+
+template<bool down>
+Status grouped_linear(const Call &call) {
+    const auto starts = call.input<const std::int32_t>(2);
+    Status valid = check_starts(starts, call.input(0)->shape[0]);
+    if (!valid.ok())
+        return valid;
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        multiply_groups<T>(call.input<const T>(0), call.input<const T>(1), starts, down, call.output<T>(0));
+        return Status();
+    });
+}
+
+Status grouped_linear_wgrad(const Call &call) {
+    const auto starts = call.input<const std::int32_t>(2);
+    Status valid = check_starts(starts, call.input(0)->shape[0]);
+    if (!valid.ok())
+        return valid;
+    return visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto grad = call.input<const T>(0), input = call.input<const T>(1);
+        const auto grad_weight = call.output<T>(0);
+        for (std::int64_t g = 0; g < grad_weight.size(0); ++g) {
+            const std::int64_t rows = starts[g + 1] - starts[g];
+            const auto column_of = [&](TensorView<const T> tensor, std::int64_t column, Doubles &to) {
+                to.resize(static_cast<std::size_t>(rows));
+                std::int64_t r = starts[g];
+                for (double &element : to)
+                    element = wide(tensor(r++, column));
+            };
+            multiply(
+                {grad.size(1), input.size(1), rows}, panel_rows_for_depth(rows),
+                [&](std::int64_t n, Doubles &to) { column_of(grad, n, to); },
+                [&](std::int64_t k, Doubles &to) { column_of(input, k, to); },
+                [&](std::int64_t n, std::int64_t k, double sum) { grad_weight(g, n, k) = rounded<T>(sum); });
+        }
+        return Status();
+    });
+}
+
 } // namespace
 
 void add_linear(Plugin &plugin) {
@@ -140,6 +220,9 @@ void add_linear(Plugin &plugin) {
                    .tune_version(1));
     plugin.add(ops::linear_dgrad, any_float, opdock::kernel<&linear_dgrad>);
     plugin.add(ops::linear_wgrad, any_float, opdock::kernel<&linear_wgrad>);
+    plugin.add(ops::grouped_linear_fwd, any_float, opdock::kernel<&grouped_linear<false>>);
+    plugin.add(ops::grouped_linear_dgrad, any_float, opdock::kernel<&grouped_linear<true>>);
+    plugin.add(ops::grouped_linear_wgrad, any_float, opdock::kernel<&grouped_linear_wgrad>);
 }
 
 } // namespace reference

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .cases import Op
+from .cases import Op, Special
 from .sums import Sum, total_over_rows
 
 
@@ -30,6 +30,35 @@ def linear_wgrad(grad, input):
         "grad_weight": product(rows.T, input.reshape(len(rows), input.shape[-1])),
         "grad_bias": total_over_rows(grad),
     }
+
+
+def by_group(starts, rows, columns, product_of):
+    """product_of(group, its rows) in these rows, 0 behind them."""
+    output, scale = np.zeros((rows, columns)), 0.0
+    for group in range(len(starts) - 1):
+        of_group = slice(starts[group], starts[group + 1])
+        value, of_terms = product_of(group, of_group)
+        output[of_group], scale = value, float(np.hypot(scale, of_terms))
+    return Sum(output, scale)
+
+
+def grouped_linear_fwd(input, weight, starts):
+    of_group = lambda group, rows: product(input[rows], weight[group].T)
+    return {"output": by_group(starts, len(input), weight.shape[1], of_group)}
+
+
+def grouped_linear_dgrad(grad, weight, starts):
+    of_group = lambda group, rows: product(grad[rows], weight[group])
+    return {"grad_input": by_group(starts, len(grad), weight.shape[2], of_group)}
+
+
+def grouped_linear_wgrad(grad, input, starts):
+    groups = [slice(begin, end) for begin, end in zip(starts[:-1], starts[1:])]
+    products = [product(grad[rows].T, input[rows]) for rows in groups]
+    values = [one.value for one in products]
+    shape = (len(groups), grad.shape[1], input.shape[1])
+    scale = float(np.linalg.norm([one.scale for one in products]))
+    return {"grad_weight": Sum(np.array(values).reshape(shape), scale)}
 
 
 # --- what they are tried on ---
@@ -96,6 +125,50 @@ def draw_matmul(draw, shape, attributes):
     return {"a": draw("T", *leading, m, k), "b": draw("T", *leading, k, n)}
 
 
+# Groups, rows, k, n. Some groups have no rows, and some rows no group.
+GROUPED_SHAPES = [
+    (3, 29, 17, 9),
+    (5, 70, 65, 33),
+    (1, 1, 1, 1),
+    (2, 7, 1031, 70),
+    (9, 5, 3, 4),
+    (0, 4, 5, 3),
+    (2, 0, 3, 5),
+    (2, 6, 0, 5),
+    (2, 6, 5, 0),
+    (4, 300, 64, 40),
+]
+
+
+def draw_starts(draw, groups, rows):
+    return draw.rounded("i32", np.concatenate([[0], np.sort(draw.rng.integers(0, rows + 1, groups))]))
+
+
+def draw_grouped(draw, shape, attributes):
+    g, m, k, n = shape
+    return {"input": draw("T", m, k), "weight": draw("T", g, n, k), "starts": draw_starts(draw, g, m)}
+
+
+def draw_grouped_dgrad(draw, shape, attributes):
+    g, m, k, n = shape
+    return {"grad": draw("T", m, n), "weight": draw("T", g, n, k), "starts": draw_starts(draw, g, m)}
+
+
+def draw_grouped_wgrad(draw, shape, attributes):
+    g, m, k, n = shape
+    return {"grad": draw("T", m, n), "input": draw("T", m, k), "starts": draw_starts(draw, g, m)}
+
+
+def wrong_starts(draw_inputs, **shapes):
+    def special(starts):
+        def draw_wrong(draw):
+            return {**draw_inputs(draw, (3, 6, 5, 4), {}), "starts": draw.rounded("i32", starts)}
+
+        return Special(f"starts {starts}", draw_wrong, "INVALID_ARGUMENT", "starts", shapes=shapes)
+
+    return [special(starts) for starts in ([0, 2, 1, 6], [1, 2, 3, 4], [0, 2, 4, 7], [-1, 0, 0, 0])]
+
+
 OPS = {
     "matmul": Op(draw_matmul, {"output": "T"}, MATMUL_SHAPES),
     "linear_dgrad": Op(draw_linear_dgrad, {"grad_input": "T"}, LINEAR_SHAPES),
@@ -110,5 +183,20 @@ OPS = {
         {"output": "T"},
         LINEAR_SHAPES,
         optional=("bias",),
+    ),
+    "grouped_linear_fwd": Op(
+        draw_grouped, {"output": "T"}, GROUPED_SHAPES, special=wrong_starts(draw_grouped, output=(6, 4))
+    ),
+    "grouped_linear_dgrad": Op(
+        draw_grouped_dgrad,
+        {"grad_input": "T"},
+        GROUPED_SHAPES,
+        special=wrong_starts(draw_grouped_dgrad, grad_input=(6, 5)),
+    ),
+    "grouped_linear_wgrad": Op(
+        draw_grouped_wgrad,
+        {"grad_weight": "T"},
+        GROUPED_SHAPES + [(2, 66001, 3, 2)],
+        special=wrong_starts(draw_grouped_wgrad, grad_weight=(3, 4, 5)),
     ),
 }

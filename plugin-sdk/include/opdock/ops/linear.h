@@ -22,12 +22,30 @@
 #define OPDOCK_OP_LINEAR_WGRAD                                                                                         \
     "linear_wgrad(grad: T[..., n], input: T[..., k]) -> (grad_weight: T[n, k], grad_bias: T[n]?)"
 
+/* Several products in one, as a mixture of experts has them: the rows from starts[i] up to starts[i + 1] are group i,
+ * whose weight is weight[i]. Starts begin with 0, do not fall and end within m; others are an invalid argument. Rows
+ * behind the last start belong to no group: what they give is 0. output = input weight[i]^T. */
+#define OPDOCK_OP_GROUPED_LINEAR_FWD                                                                                   \
+    "grouped_linear_fwd(input: T[m, k], weight: T[g, n, k], starts: i32[g+1]) -> (output: T[m, n])"
+
+/* grad_input = grad weight[i]. */
+#define OPDOCK_OP_GROUPED_LINEAR_DGRAD                                                                                 \
+    "grouped_linear_dgrad(grad: T[m, n], weight: T[g, n, k], starts: i32[g+1]) -> (grad_input: T[m, k])"
+
+/* grad_weight[i] = grad^T input, over the rows of group i. */
+#define OPDOCK_OP_GROUPED_LINEAR_WGRAD                                                                                 \
+    "grouped_linear_wgrad(grad: T[m, n], input: T[m, k], starts: i32[s]) -> (grad_weight: T[s-1, n, k]) "              \
+    "where s >= 1"
+
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_LINEAR_OPS(X)                                                                                           \
     X(matmul, MATMUL)                                                                                                  \
     X(linear_fwd, LINEAR_FWD)                                                                                          \
     X(linear_dgrad, LINEAR_DGRAD)                                                                                      \
-    X(linear_wgrad, LINEAR_WGRAD)
+    X(linear_wgrad, LINEAR_WGRAD)                                                                                      \
+    X(grouped_linear_fwd, GROUPED_LINEAR_FWD)                                                                          \
+    X(grouped_linear_dgrad, GROUPED_LINEAR_DGRAD)                                                                      \
+    X(grouped_linear_wgrad, GROUPED_LINEAR_WGRAD)
 
 #ifdef __cplusplus
 namespace opdock::ops {
