@@ -96,6 +96,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_attention(plugin);
         gpu::add_attention_bwd(plugin);
         gpu::add_attention_decode(plugin);
+        gpu::add_choice(plugin);
         gpu::add_cross_entropy(plugin);
         gpu::add_divergence(plugin);
         gpu::add_dropout(plugin);
@@ -121,6 +122,5 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_rope(plugin);
         gpu::add_softmax(plugin);
         gpu::add_topk(plugin);
-        gpu::add_choice(plugin);
     });
 }

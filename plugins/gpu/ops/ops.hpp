@@ -10,6 +10,7 @@ void add_activation_biases(Plugin &plugin);   // activation_bias.cu
 void add_attention(Plugin &plugin);           // attention.cu
 void add_attention_bwd(Plugin &plugin);       // attention_bwd.cu
 void add_attention_decode(Plugin &plugin);    // attention_decode.cu
+void add_choice(Plugin &plugin);              // choice.cu
 void add_cross_entropy(Plugin &plugin);       // cross_entropy.cu
 void add_divergence(Plugin &plugin);          // divergence.cu
 void add_dropout(Plugin &plugin);             // dropout.cu
@@ -35,6 +36,5 @@ void add_quantize_per_token(Plugin &plugin);  // quantize_per_token.cu
 void add_rope(Plugin &plugin);                // rope.cu
 void add_softmax(Plugin &plugin);             // softmax.cu
 void add_topk(Plugin &plugin);                // topk.cu
-void add_choice(Plugin &plugin);                // choice.cu
 
 } // namespace gpu
