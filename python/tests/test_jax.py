@@ -48,7 +48,7 @@ def sample(rng, op, dtype):
     required = {"p": 0.25, "groups": 2, "k": 3, "experts": 8}
     attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     if any(one.type == "dtype" for one in signature.attributes):
-        attributes["dtype"] = jnp.float8_e4m3fn if op.startswith("quantize") else dtype
+        attributes["dtype"] = dtype if op == "dequantize" else jnp.float8_e4m3fn
     return inputs, attributes
 
 
@@ -75,7 +75,7 @@ def test_results_have_the_bits_of_the_host(host, rng, op, dtype):
     found = jax.jit(lambda inputs: ours.call(op, *inputs, all_outputs=True, **attributes))(inputs)
     named = dict(attributes)
     if "dtype" in named:
-        named["dtype"] = "e4m3" if op.startswith("quantize") else {jnp.float32: "f32"}.get(dtype, "bf16")
+        named["dtype"] = {jnp.float32: "f32"}.get(dtype, "bf16") if op == "dequantize" else "e4m3"
     expected = host.op(op)(*given, outputs=[one.name for one in signature.outputs if one.optional], **named)
     written = [value for one, value in zip(signature.inputs, given, strict=True) if one.mut]
     expected = flat([*flat(expected), *flat(written)])

@@ -65,7 +65,9 @@ __global__ void __launch_bounds__(1024)
             sum += values[k];
         }
     });
-    const float about = reduce<Sum>(sum, threads, shared) * shape.inverse();
+    // In 12 bits, so that elements less this are mostly exact: digits below theirs would all round the same way.
+    const float whole = reduce<Sum>(sum, threads, shared) * shape.inverse();
+    const float about = __uint_as_float(__float_as_uint(whole) & ~0xfffu);
     float sums[2], scale = 1.0f;
     const auto add_up = [&] {
         sums[0] = sums[1] = 0.0f;
@@ -86,7 +88,8 @@ __global__ void __launch_bounds__(1024)
     }
     const float left = sums[0] * shape.inverse();
     const float mean = about + left / scale;
-    const float variance = fmaxf(fmaf(-left, left, sums[1] * shape.inverse()), 0.0f);
+    const float rounded = fmaf(-left, left, sums[1] * shape.inverse());
+    const float variance = rounded < 0.0f ? 0.0f : rounded; // NaN stays
     const float factor = rsqrtf(variance + (scale == 1.0f ? eps : 0.0f)) * scale;
     if (place.exists && place.thread == 0) {
         if (mu != nullptr) {
