@@ -1,7 +1,6 @@
-#include <cmath>
-
 #include "choice.hpp"
 #include "float64.hpp"
+#include "ops/activation_functions.hpp"
 #include "ops/ops.hpp"
 
 namespace reference {
@@ -9,10 +8,6 @@ namespace reference {
 namespace {
 
 using opdock::TensorView;
-
-double sigmoid(double x) {
-    return 1 / (1 + std::exp(-x));
-}
 
 // Added to sums of scores that are divided by.
 constexpr double least_sum = 1e-20;
