@@ -1,4 +1,4 @@
-// What the attentions share: where their rows lie, which keys a query sees, and how scores become weights.
+// Shared by all attention kernels: where rows lie, which keys a query sees, and how scores become weights.
 //
 // Scores are in units of log2: z = factor * dot(query, key), so that weights are powers of 2.
 #pragma once
@@ -141,7 +141,7 @@ __device__ inline Tile tile_of(const Attention &a, unsigned block, int size, boo
     return tile;
 }
 
-// Of a score and the largest one; also of minus infinity, where there is nothing yet.
+// The weight of a score relative to the largest one, which is minus infinity where there is none yet.
 __device__ __forceinline__ float weight_of(float z, float largest) {
     return exp2_of(z - (largest == -INFINITY ? 0.0f : largest));
 }

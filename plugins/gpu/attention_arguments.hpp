@@ -41,7 +41,7 @@ inline opdock::Status check_starts(const opdock::Problem &problem, uint32_t star
     return {};
 }
 
-// Of the query, which is input `first`, the key and the value. `bytes` of shared memory are what 16-bit types take.
+// Checks the query, which is input `first`, the key and the value. 16-bit types take `bytes` of shared memory.
 inline opdock::Status check_sizes(const opdock::Problem &problem, uint32_t first, int64_t bytes) {
     int64_t rows[3] = {1, 1, 1};
     for (uint32_t i = 0; i < 3; ++i) {
@@ -71,7 +71,7 @@ inline opdock::Status check_sizes(const opdock::Problem &problem, uint32_t first
     return {};
 }
 
-// Whether each row can be read 16 bytes at a time.
+// True where each row can be read 16 bytes at a time.
 inline bool has_vector_rows(const DLTensor &tensor, const void *data) {
     const int64_t n = 16 / element_bytes(tensor);
     bool fits = aligned(data) && row_size(tensor) % n == 0;
@@ -86,7 +86,7 @@ HeadRows<T> head_rows(const DLTensor &tensor, const void *data) {
     return {static_cast<T *>(const_cast<void *>(data)), tensor.strides[0], tensor.strides[1], tensor.strides[2],
             has_vector_rows(tensor, data)};
 }
-// Of [batch, head].
+// The rows of a tensor [batch, head, element].
 template<class T>
 HeadRows<T> decode_rows(const DLTensor &tensor, const void *data) {
     return {static_cast<T *>(const_cast<void *>(data)), tensor.strides[0], 0, tensor.strides[1],

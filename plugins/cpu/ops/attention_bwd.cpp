@@ -222,7 +222,7 @@ Status check_backward(const Problem &problem) {
     return status;
 }
 
-// What no query or key of a sequence has a part in.
+// Zeros for all that no query or key of a sequence adds to.
 template<class T>
 void clear_gradients(const Attention &a) {
     const Call &call = *a.call;

@@ -22,7 +22,7 @@
 #define CPU_MOE_ARGUMENTS
 namespace cpu {
 
-// What the tokens' choices have, by token: a matrix of places or weights.
+// A matrix with a place or a weight for each choice of each token.
 template<class T>
 struct OfChoices {
     Rows rows;
@@ -172,8 +172,8 @@ opdock::Status check_places(const Choices &a) {
     return {};
 }
 
-// Of 0 .. experts - 1, and of the dropped choices behind them: how many there are, then where each begins, and last
-// where the next of each goes.
+// A counting sort by expert, dropped choices last: `next` has the number of choices of each, then where each begins,
+// and at last where its next choice goes.
 opdock::Status align(const opdock::Call &call) {
     const DLTensor &shape = *call.input(0);
     const int64_t experts = call.get_int(0), tokens = shape.shape[0], k = shape.shape[1];

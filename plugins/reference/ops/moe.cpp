@@ -149,28 +149,25 @@ void sum_choices(TensorView<const T> rows, TensorView<const std::int32_t> places
     }
 }
 
-Status moe_permute_bwd(const Call &call) {
+// The gradient of moe_permute has no weights.
+Status sums_of_choices(const Call &call, TensorView<const float> weights) {
     const auto places = call.input<const std::int32_t>(1);
     Status valid = check_places(places);
     if (!valid.ok())
         return valid;
     return visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        sum_choices<T>(call.input<const T>(0), places, {}, call.output<T>(0));
+        sum_choices<T>(call.input<const T>(0), places, weights, call.output<T>(0));
         return Status();
     });
 }
 
+Status moe_permute_bwd(const Call &call) {
+    return sums_of_choices(call, {});
+}
+
 Status moe_unpermute(const Call &call) {
-    const auto places = call.input<const std::int32_t>(1);
-    Status valid = check_places(places);
-    if (!valid.ok())
-        return valid;
-    return visit_floating(call.input(0)->dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        sum_choices<T>(call.input<const T>(0), places, call.input<const float>(2), call.output<T>(0));
-        return Status();
-    });
+    return sums_of_choices(call, call.input<const float>(2));
 }
 
 Status moe_unpermute_bwd(const Call &call) {

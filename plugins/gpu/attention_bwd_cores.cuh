@@ -1,0 +1,273 @@
+// The kernels of attention_bwd on tensor cores, for f16 and bf16.
+#pragma once
+
+#include "attention_bwd_slopes.cuh"
+#include "attention_cores.cuh"
+
+namespace gpu {
+
+// A warp has 16 rows, and two tiles of the others are under way.
+template<class T, int D>
+struct BackwardTiles {
+    static constexpr int rows = core_warps * 16;
+    static constexpr int others = D == 256 ? 32 : 64;
+    static constexpr int columns = D == 256 ? 128 : D; // of the gradients of keys and values that a block has
+    static constexpr int numbers = 4 * others * static_cast<int>(sizeof(float)); // log sums and projections
+    static constexpr int bytes = (2 * rows + 4 * others) * D * static_cast<int>(sizeof(T)) + numbers;
+};
+
+// Slopes for a product. f16 has few exponents: there those of a row are scaled by a power of 2, and the row's sums with
+// them. It is what the largest slope so far needs.
+template<class T>
+struct SlopeRange {
+    static constexpr float start = std::is_same_v<T, f16> ? 0x1p126f : 1.0f;
+    float factors[2] = {start, start}; // of the thread's rows
+
+    __device__ __forceinline__ float inverse(int half) const { return 1.0f / factors[half]; }
+
+    template<int N, int C>
+    __device__ __forceinline__ void fit(float (&slopes)[1][N][4], float (&sums)[1][C][4]) {
+        if constexpr (std::is_same_v<T, f16>) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float largest[1] = {0.0f};
+#pragma unroll
+                for (int k = 0; k < 2 * N; ++k) {
+                    const float size = fabsf(slopes[0][k / 2][half * 2 + k % 2]);
+                    largest[0] = fmaxf(largest[0], size == INFINITY ? 0.0f : size);
+                }
+                reduce_lanes<Largest>(largest, 4);
+                if (largest[0] * factors[half] > 0x1p14f) {
+                    const uint32_t exponent = __float_as_uint(largest[0]) >> 23;
+                    const float next = __uint_as_float(min(127u + 8u + 127u - exponent, 253u) << 23);
+                    const float by = next / factors[half];
+                    factors[half] = next;
+#pragma unroll
+                    for (int k = 0; k < 2 * C; ++k) {
+                        sums[0][k / 2][half * 2 + k % 2] *= by;
+                    }
+                }
+#pragma unroll
+                for (int k = 0; k < 2 * N; ++k) {
+                    slopes[0][k / 2][half * 2 + k % 2] *= factors[half];
+                }
+            }
+        }
+    }
+};
+
+// Dot products of a warp's rows, queries or keys, and 8 N others become weights, and products with values slopes. The
+// log sum and the projection of a query are told by `number`.
+template<bool of_keys, class T, int N, class Number>
+__device__ __forceinline__ void change_to_slopes(float (&z)[1][N][4], float (&products)[1][N][4],
+                                                 const BackwardArguments<T> &all, const Sequence &one, int head,
+                                                 int row, int other, bool is_plain, Number number) {
+    const Attention &a = all.attention;
+    const int lane = lane_of_warp();
+    const float inverse = a.soft_cap > 0 ? a.factor / a.soft_cap : 0.0f, cap = a.soft_cap * log2_e;
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const float2 of_query = number(n, k);
+            float &dot = z[0][n][k], &product = products[0][n][k];
+            if (is_plain) {
+                const Slope slope = slope_of(fmaf(dot, a.factor, -of_query.x), 1.0f, product, of_query.y);
+                dot = slope.weight;
+                product = slope.of_dot;
+                continue;
+            }
+            const int mine = row + k / 2 * 8 + lane / 4, its = other + n * 8 + lane % 4 * 2 + k % 2;
+            const int query = of_keys ? its : mine, key = of_keys ? mine : its;
+            const bool exists = query < one.queries && key < one.keys;
+            const float bias = exists ? bias_of(all.bias, one, head, query, key) : 0.0f;
+            const float t = a.soft_cap > 0 ? tanh_of(dot * inverse) : 0.0f;
+            const float score = a.soft_cap > 0 ? cap * t : dot * a.factor;
+            Slope slope = slope_of(score + bias - of_query.x, fmaf(-t, t, 1.0f), product, of_query.y);
+            slope = dot == -INFINITY ? Slope{0.0f, 0.0f, 0.0f} : slope; // hidden
+            dot = slope.weight;
+            product = slope.of_dot;
+            if (!of_keys && exists && all.grad_bias.data != nullptr) {
+                all.grad_bias.at(one.batch, head, one.query + query, one.key + key) = from_f32<T>(slope.of_bias);
+            }
+        }
+    }
+}
+
+// The same, with 0 for what is hidden.
+template<bool of_keys, class T, int N, class Number>
+__device__ __forceinline__ void to_slopes(float (&z)[1][N][4], float (&products)[1][N][4],
+                                          const BackwardArguments<T> &all, const Sequence &one, int head,
+                                          const CoreRows<of_keys> &rows, int other, bool is_plain, Number number) {
+    const Attention &a = all.attention;
+    const bool hides = !rows.go_with_all(other, 8 * N);
+    if (hides && !is_plain) {
+        rows.hide(z, -INFINITY, a, one, other);
+    }
+    change_to_slopes<of_keys>(z, products, all, one, head, rows.first, other, is_plain, number);
+    if (hides && is_plain) { // after it, since the log sum of a query that is NaN has no part either
+        rows.hide(z, 0.0f, a, one, other);
+        rows.hide(products, 0.0f, a, one, other);
+    }
+}
+
+template<class T, int D>
+__global__ void __launch_bounds__(core_threads) query_gradients_kernel(GPU_READ_ONLY const BackwardArguments<T> all) {
+    wait_for_earlier_kernels();
+    using Tiles = BackwardTiles<T, D>;
+    constexpr int others = Tiles::others;
+    extern __shared__ __align__(1024) unsigned char shared_bytes[];
+    T *queries = reinterpret_cast<T *>(shared_bytes), *grads = queries + Tiles::rows * D;
+    T *buffers = grads + Tiles::rows * D; // keys and values, twice
+    const Attention &a = all.attention;
+    const Tile tile = tile_of(a, blockIdx.x, Tiles::rows, false);
+    const Sequence &one = tile.sequence;
+    const int count = min(Tiles::rows, one.queries - tile.first);
+    if (count <= 0) {
+        return;
+    }
+    const int group = tile.head / a.heads_per_key;
+    const KeyRange range = a.seen(one, tile.first, tile.first + count);
+    const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16, row = tile.first + warp_row;
+    const CoreRows<false> of_block(a, one, tile.first, count), rows(a, one, row, min(16, count - warp_row));
+    const auto source = [&](const HeadRows<const T> &from, int first, int width) {
+        return CoreSource<T>{from, one.batch, one.key + first, group, range.end - first, width};
+    };
+    const auto stage = [&](int first, T *to) {
+        if (first < range.end) {
+            stage_rows<D, others>(source(all.key, first, a.d), to);
+            stage_rows<D, others>(source(all.value, first, a.e), to + others * D);
+        }
+        end_group_of_copies();
+    };
+    const auto stage_query = [&](const HeadRows<const T> &from, int width, T *to) {
+        stage_rows<D, Tiles::rows>(CoreSource<T>{from, one.batch, one.query + tile.first, tile.head, count, width}, to);
+    };
+    stage_query(all.query, a.d, queries);
+    stage_query(all.grad, a.e, grads);
+    stage(range.begin, buffers);
+    float2 numbers[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int query = row + half * 8 + lane_of_warp() / 4;
+        numbers[half] = {all.log_sum_of(one, tile.head, query), all.projection_of(one, tile.head, query)};
+    }
+    const bool has_bias = all.bias.data != nullptr;
+    const bool is_plain = has_plain_scores(a, has_bias || all.grad_bias.data != nullptr);
+    float sums[1][D / 8][4] = {};
+    SlopeRange<T> slopes;
+    int slot = 0;
+    for (int first = range.begin; first < range.end; first += others, slot ^= 1) {
+        T *keys = buffers + slot * 2 * others * D;
+        wait_for_copies_but<0>();
+        __syncthreads(); // the tile is there, and nobody reads the one before
+        stage(first + others, buffers + (slot ^ 1) * 2 * others * D);
+        const bool takes_part = rows.go_with_any(first, others);
+        float z[1][others / 8][4] = {}, products[1][others / 8][4] = {};
+        if (takes_part) {
+            multiply_rows<T, D>(z, rows_address<D>(queries, warp_row), columns_address<D>(keys, 0));
+            multiply_rows<T, D>(products, rows_address<D>(grads, warp_row), columns_address<D>(keys, others));
+            to_slopes(z, products, all, one, tile.head, rows, first, is_plain,
+                      [&](int /*n*/, int k) { return numbers[k / 2]; });
+            slopes.fit(products, sums);
+        }
+        multiply_seen<D, others>(sums, products, rows_address<D>(keys, 0), takes_part,
+                                 has_bias || !of_block.go_with_all(first, others), source(all.key, first, a.d), keys);
+    }
+    wait_for_copies_but<0>();
+    __syncthreads();
+    const float by[1][2] = {{all.scale * slopes.inverse(0), all.scale * slopes.inverse(1)}};
+    put_core_rows<D>(all.grad_query, one.batch, one.query + row, tile.head, count - warp_row, a.d, sums, by,
+                     queries + warp_row * D);
+}
+
+// A block has all columns of the gradients, or one half of them.
+template<class T, int D>
+__global__ void __launch_bounds__(core_threads) key_gradients_kernel(GPU_READ_ONLY const BackwardArguments<T> all) {
+    wait_for_earlier_kernels();
+    using Tiles = BackwardTiles<T, D>;
+    constexpr int others = Tiles::others, columns = Tiles::columns;
+    extern __shared__ __align__(1024) unsigned char shared_bytes[];
+    T *keys = reinterpret_cast<T *>(shared_bytes), *values = keys + Tiles::rows * D;
+    T *buffers = values + Tiles::rows * D; // queries and gradients, twice
+    auto *numbers = reinterpret_cast<float2 *>(buffers + 4 * others * D);
+    const Attention &a = all.attention;
+    const int first_column = static_cast<int>(blockIdx.x % (D / columns)) * columns;
+    const Tile tile = tile_of(a, blockIdx.x / (D / columns), Tiles::rows, true);
+    const Sequence &one = tile.sequence;
+    const int count = min(Tiles::rows, one.keys - tile.first);
+    if (count <= 0) {
+        return;
+    }
+    const KeyRange range = a.seeing(one, tile.first, tile.first + count);
+    const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16, row = tile.first + warp_row;
+    const CoreRows<true> of_block(a, one, tile.first, count), rows(a, one, row, min(16, count - warp_row));
+    float2 number = {INFINITY, 0.0f}; // of a query of the tile that is being copied
+    const int thread = static_cast<int>(threadIdx.x), last_head = (tile.head + 1) * a.heads_per_key;
+    const auto source = [&](const HeadRows<const T> &from, int head, int first, int width) {
+        return CoreSource<T>{from, one.batch, one.query + first, head, range.end - first, width};
+    };
+    const auto stage = [&](int head, int first, T *to) {
+        if (head < last_head) {
+            stage_rows<D, others>(source(all.query, head, first, a.d), to);
+            stage_rows<D, others>(source(all.grad, head, first, a.e), to + others * D);
+            if (thread < others) {
+                number = {all.log_sum_of(one, head, first + thread), all.projection_of(one, head, first + thread)};
+            }
+        }
+        end_group_of_copies();
+    };
+    const auto stage_key = [&](const HeadRows<const T> &from, int width, T *to) {
+        stage_rows<D, Tiles::rows>(CoreSource<T>{from, one.batch, one.key + tile.first, tile.head, count, width}, to);
+    };
+    stage_key(all.key, a.d, keys);
+    stage_key(all.value, a.e, values);
+    int head = range.begin < range.end ? tile.head * a.heads_per_key : last_head, first = range.begin, slot = 0;
+    stage(head, first, buffers);
+    const bool has_bias = all.bias.data != nullptr, is_plain = has_plain_scores(a, has_bias);
+    float of_keys[1][columns / 8][4] = {}, of_values[1][columns / 8][4] = {};
+    SlopeRange<T> slopes;
+    while (head < last_head) {
+        T *queries = buffers + slot * 2 * others * D, *grads = queries + others * D;
+        if (thread < others) {
+            numbers[slot * others + thread] = number;
+        }
+        wait_for_copies_but<0>();
+        __syncthreads(); // the tile is there, and nobody reads the one before
+        const bool is_last = first + others >= range.end;
+        const int next_head = is_last ? head + 1 : head, next = is_last ? range.begin : first + others;
+        stage(next_head, next, buffers + (slot ^ 1) * 2 * others * D);
+        const bool takes_part = rows.go_with_any(first, others);
+        float z[1][others / 8][4] = {}, products[1][others / 8][4] = {};
+        if (takes_part) {
+            multiply_rows<T, D>(z, rows_address<D>(keys, warp_row), columns_address<D>(queries, 0));
+            multiply_rows<T, D>(products, rows_address<D>(values, warp_row), columns_address<D>(grads, 0));
+            const float2 *of_tile = numbers + slot * others + lane_of_warp() % 4 * 2;
+            to_slopes(z, products, all, one, head, rows, first, is_plain,
+                      [&](int n, int k) { return of_tile[n * 8 + k % 2]; });
+            slopes.fit(products, of_keys);
+        }
+        const bool may_hide = has_bias || !of_block.go_with_all(first, others);
+        multiply_seen<D, others>(of_values, z, rows_address<D>(grads, 0) ^ (first_column * 2), takes_part, may_hide,
+                                 source(all.grad, head, first, a.e), grads);
+        multiply_seen<D, others>(of_keys, products, rows_address<D>(queries, 0) ^ (first_column * 2), takes_part,
+                                 may_hide, source(all.query, head, first, a.d), queries);
+        head = next_head;
+        first = next;
+        slot ^= 1;
+    }
+    wait_for_copies_but<0>();
+    __syncthreads();
+    const auto put = [&](HeadRows<T> to, int width, const float(&sums)[1][columns / 8][4], const float(&by)[1][2],
+                         T *shared) {
+        to.data += first_column;
+        put_core_rows<columns>(to, one.batch, one.key + row, tile.head, count - warp_row, width - first_column, sums,
+                               by, shared + warp_row * D);
+    };
+    const float by_keys[1][2] = {{all.scale * slopes.inverse(0), all.scale * slopes.inverse(1)}};
+    const float by_values[1][2] = {{1.0f, 1.0f}};
+    put(all.grad_key, a.d, of_keys, by_keys, keys);
+    put(all.grad_value, a.e, of_values, by_values, values);
+}
+
+} // namespace gpu
