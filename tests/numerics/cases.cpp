@@ -38,6 +38,7 @@ Output output_of(const json &value, const Tensors &tensors) {
         std::memcpy(output.expected.data(), expected.bytes.data(), expected.bytes.size());
     output.scale = value.at("scale");
     output.tolerance = value.at("tolerance");
+    output.step = value.at("step");
     if (!value.at("in_place_of").is_null())
         output.in_place_of = value.at("in_place_of");
     return output;

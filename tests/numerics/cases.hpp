@@ -30,6 +30,7 @@ struct Output {
     std::vector<double> expected; // row-major
     double scale = 0;             // errors are relative to the norm of `expected`, or to this when it is larger
     double tolerance = 0;
+    double step = 0;                        // as a part of what was expected: one element may be off by this much
     std::optional<std::size_t> in_place_of; // the input whose memory it shares, or which it is
 };
 

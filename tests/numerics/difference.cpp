@@ -55,6 +55,8 @@ Difference compare(const Output &expected, const std::vector<double> &found) {
             worst_at = i;
         }
     }
+    if (worst > 0 && worst <= expected.step * std::abs(expected.expected[worst_at]))
+        squares = std::max(squares - worst * worst, 0.0);
     if (squares == 0)
         return {};
     Difference difference;

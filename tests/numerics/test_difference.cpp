@@ -21,6 +21,7 @@ Output expected(std::vector<double> values, double tolerance = 1e-3, double scal
             .expected = std::move(values),
             .scale = scale,
             .tolerance = tolerance,
+            .step = 0,
             .in_place_of = {}};
 }
 
@@ -42,6 +43,17 @@ TEST_CASE("comparison: rounding to the smallest numbers of f16 is no error") {
     tiny.dtype = OPDOCK_F16;
     CHECK(compare(tiny, {7.21216e-6}).message.empty());
     CHECK_FALSE(compare(tiny, {7.3e-6}).message.empty());
+}
+
+TEST_CASE("comparison: one element may be a step off where that is allowed") {
+    Output coarse = expected({160, 20, 3}, 1e-3);
+    coarse.step = 1.0 / 8;
+    CHECK(message(coarse, {176, 20, 3}) == "");
+    CHECK(message(coarse, {144, 20, 3}) == "");
+    CHECK(message(coarse, {192, 20, 3}) != "");
+    CHECK(message(coarse, {176, 22, 3}) != "");
+    coarse.step = 0;
+    CHECK(message(coarse, {176, 20, 3}) != "");
 }
 
 TEST_CASE("comparison: an error above the tolerance is reported with the worst element") {

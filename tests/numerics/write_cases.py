@@ -25,6 +25,7 @@ from tensors import Tensor, rounded, write_safetensors
 
 EXACT = 1e-12
 TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2, "e4m3": EXACT, "e5m2": EXACT, "i8": EXACT, "u8": EXACT, "i32": EXACT, "i64": EXACT}
+STEP = {"e4m3": 1 / 8, "e5m2": 1 / 4}  # the largest between neighbours, as a part of the lower one
 LONG_SUM, LONG_SUM_TOLERANCE = 2**16, 1e-4
 LAYOUTS = ("contiguous", "padded", "transposed", "spread", "backwards", "repeated")
 
@@ -131,6 +132,7 @@ class CaseWriter:
                 "strides": strides_of(np.shape(result), "padded" if layout == "repeated" else layout),
                 "scale": scale,
                 "tolerance": max(tolerance, LONG_SUM_TOLERANCE) if long_sum else tolerance,
+                "step": STEP.get(dtypes.get(dtype, dtype), 0) if name in self.op.within else 0,
                 "in_place_of": shared,
             }
 
