@@ -109,6 +109,9 @@ class Host : public CallHost, public PluginOpener {
     // Loads one file and adds what it registers. The record says what became of it.
     // `retry`: also what was rejected before.
     PluginRecord load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache, bool retry);
+    // The part of load_file that may throw Rejected. Returns which of the plugin's ops died in earlier processes.
+    std::vector<CallDeath> judge_and_take(const PluginCandidate &candidate, Catalog &into, ScanCache &cache, bool retry,
+                                          PluginRecord &record);
     // What is known of the file, if it may be taken as far as can be told without opening it in this process; throws
     // Rejected. What it says of itself goes into the record.
     Scan scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record);

@@ -169,6 +169,45 @@ void Host::take_tried(const PluginIdentity &identity, const Scan &scan, Deferred
     record.deferred = std::move(deferred);
 }
 
+std::vector<CallDeath> Host::judge_and_take(const PluginCandidate &candidate, Catalog &into, ScanCache &cache,
+                                            bool retry, PluginRecord &record) {
+    const std::filesystem::path path = candidate.path;
+    HeldDirectories &directories = loading().directories;
+    HeldFile file = candidate.status ? HeldFile{directories.of(path), path.filename().string()} // no link
+                                     : directories.follow(path);
+    DeferredPlugin::Place place{std::move(file.directory), std::move(file.name), {}};
+    place.remembered = remembered_path({place.directory, place.name});
+    place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
+    if (retry) {
+        cache.forget_rejection(place.remembered);
+    }
+    wait_until_changes_show(place.identity);
+    judge_trust(candidate, place, record);
+    const Scan scan = this->scan(place, into, cache, record);
+    place.identity = scan.identity;
+    record.file = scan.identity;
+    place.has_call_deaths = !scan.call_deaths.empty();
+    const PluginIdentity identity = {record.id,
+                                     record.vendor,
+                                     record.path,
+                                     true,
+                                     scan.note->devices,
+                                     record.standing,
+                                     is_named_default(record.id, record.vendor),
+                                     scan.note->abi};
+    if (scan.transcript != nullptr) {
+        take_tried(identity, scan, std::move(place), into, record);
+        return scan.call_deaths;
+    }
+    open_untried(identity, place, into, record);
+    if (scan.deaths != 0) { // who died while they opened it died of something else
+        Scan opened = scan;
+        opened.deaths = 0;
+        cache.keep(place.remembered, opened);
+    }
+    return {};
+}
+
 PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache, bool retry) {
     PluginRecord record;
     record.path = candidate.path;
@@ -178,41 +217,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     record.tune = record.names_tune ? candidate.tune : tune_file_beside(candidate.path);
     std::vector<CallDeath> call_deaths;
     try {
-        const std::filesystem::path path = candidate.path;
-        HeldDirectories &directories = loading().directories;
-        HeldFile file = candidate.status ? HeldFile{directories.of(path), path.filename().string()} // no link
-                                         : directories.follow(path);
-        DeferredPlugin::Place place{std::move(file.directory), std::move(file.name), {}};
-        place.remembered = remembered_path({place.directory, place.name});
-        place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
-        if (retry) {
-            cache.forget_rejection(place.remembered);
-        }
-        wait_until_changes_show(place.identity);
-        judge_trust(candidate, place, record);
-        const Scan scan = this->scan(place, into, cache, record);
-        place.identity = scan.identity;
-        record.file = scan.identity;
-        place.has_call_deaths = !scan.call_deaths.empty();
-        const PluginIdentity identity = {record.id,
-                                         record.vendor,
-                                         record.path,
-                                         true,
-                                         scan.note->devices,
-                                         record.standing,
-                                         is_named_default(record.id, record.vendor),
-                                         scan.note->abi};
-        if (scan.transcript != nullptr) {
-            take_tried(identity, scan, std::move(place), into, record);
-            call_deaths = scan.call_deaths;
-        } else {
-            open_untried(identity, place, into, record);
-            if (scan.deaths != 0) { // who died while they opened it died of something else
-                Scan opened = scan;
-                opened.deaths = 0;
-                cache.keep(place.remembered, opened);
-            }
-        }
+        call_deaths = judge_and_take(candidate, into, cache, retry, record);
     } catch (const Rejected &rejected) {
         record.status = is_skip(rejected.code()) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
         record.code = code_text(rejected.code());

@@ -149,6 +149,19 @@ bool KeptProcess::enter_working_directory() const {
            ::chdir(working_directory_path_.c_str()) == 0;
 }
 
+bool KeptProcess::put_back_working_directory() const {
+    if (is_working_directory()) {
+        return false;
+    }
+    if (enter_working_directory()) {
+        return true;
+    }
+    log_.warning(
+        fmt::format("Plugin '{}' changed the working directory when it was opened; '{}' cannot be entered again",
+                    plugin_, working_directory_path_));
+    return false;
+}
+
 KeptProcess::Locales KeptProcess::put_back_locales() const {
     const std::locale cpp_now;
     const bool is_other_cpp = cpp_now != cpp_locale_;
@@ -226,14 +239,8 @@ void KeptProcess::put_back() const {
                                  "instance as LOCPATH is another by now, and it stays '{}'",
                                  plugin_, visible_line(locale_), visible_line(locale_now())));
     }
-    if (!is_working_directory()) {
-        if (enter_working_directory()) {
-            changed.emplace_back("the working directory");
-        } else {
-            log_.warning(fmt::format("Plugin '{}' changed the working directory when it was opened; '{}' cannot be "
-                                     "entered again",
-                                     plugin_, working_directory_path_));
-        }
+    if (put_back_working_directory()) {
+        changed.emplace_back("the working directory");
     }
     if (limits == Limits::lowered) {
         log_.warning(

@@ -37,6 +37,7 @@ class KeptProcess {
     bool is_working_directory() const;
     // False when it cannot be entered any more.
     bool enter_working_directory() const;
+    bool put_back_working_directory() const; // true when it was another one
 
     const Log &log_;
     const std::string &plugin_;
