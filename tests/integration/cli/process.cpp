@@ -73,8 +73,8 @@ int wait_for(pid_t child) {
 } // namespace
 
 Command::Command(std::string program) : program_(std::move(program)) {
-    // What a sanitizer's run-time library was told holds for the tools as well.
-    for (const char *name : {"ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"}) {
+    // What a sanitizer's run-time library was told, and where it is, holds for the tools as well.
+    for (const char *name : {"ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH"}) {
         if (const char *value = std::getenv(name); value != nullptr) {
             environment_[name] = value;
         }
