@@ -1,0 +1,431 @@
+// grouped_linear of f16 and bf16 on compute capability 9.0: blocks that stay, of one warp that copies tiles (TMA) and
+// two warpgroups that multiply them (wgmma).
+#include "grouped_linear.cuh"
+
+#include <cstring>
+
+#include "shared_memory.hpp"
+#include "tensors.hpp"
+#include "warpgroup.cuh"
+
+namespace gpu {
+
+#if defined(GPU_WARPGROUPS) && !defined(__HIP__)
+
+namespace {
+
+// A block multiplies up to 256 x 128 of c at a time, a warpgroup every other 64 rows of that. Rows are shared out evenly
+// to the fewest tiles, so that the last one of a group is not much smaller than the others.
+constexpr int most_boxes = 4, tile_rows = most_boxes * box_side, tile_columns = 2 * box_side;
+constexpr int stages = 4, stage_bytes = (most_boxes + 2) * box_bytes;
+constexpr int multiplying = 256, block = multiplying + 32;
+constexpr int warp_rows = 16, warp_bytes = warp_rows * tile_columns * 2; // where a warp turns its sums into rows
+constexpr int64_t shared_bytes = stages * stage_bytes + multiplying / 32 * warp_bytes + 1024; // and what aligns them
+constexpr int64_t own_bytes = 1024; // more than a block has besides
+
+struct Matrices {
+    CUtensorMap a, b;
+};
+
+// A tile of c, as warps that multiply know it.
+struct Job {
+    int64_t first;     // element of c
+    int rows, columns; // up to the end of the group and of c; no rows: the last job was done
+    int steps, tail;   // of the depth, and what the last one has
+};
+
+struct Stages {
+    uint64_t full[stages], empty[stages];
+    Job jobs[stages]; // of those that begin with this stage
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Which stage is next, and how often all were used before.
+struct Turn {
+    int stage = 0;
+    uint32_t parity = 0;
+
+    __device__ __forceinline__ void next() {
+        stage = stage + 1 == stages ? 0 : stage + 1;
+        parity ^= stage == 0 ? 1 : 0;
+    }
+};
+
+// A job, and where its boxes are.
+struct Copies {
+    Job job;
+    int row, column; // of a and b; where they are down, both are columns
+    int matrix;      // of b
+    int depth;       // where the depth begins
+};
+
+// Walks through the jobs of one block. All lanes of a warp take part.
+template<class T>
+class Walk {
+  public:
+    __device__ __forceinline__ explicit Walk(const Groups<T> &all)
+        : all_(all), across_(static_cast<int>(ceil_div(all.columns, tile_columns))) {}
+
+    // No rows after the last one.
+    __device__ __forceinline__ Copies at(int tile) {
+        if (all_.a_down) {
+            const int of_group = static_cast<int>(ceil_div(all_.height, tile_rows)) * across_;
+            const int group = tile / of_group;
+            return group < all_.groups ? down(group, tile % of_group) : Copies{};
+        }
+        while (first_ <= all_.groups) {
+            const int64_t group = first_ + static_cast<int>(threadIdx.x) % 32;
+            const int64_t rows = group <= all_.groups ? all_.start(group + 1) - all_.start(group) : 0;
+            const int tiles = rows > 0 ? static_cast<int>(ceil_div(rows, tile_rows)) * across_ : 0;
+            int sum = tiles;
+#pragma unroll
+            for (int distance = 1; distance < 32; distance *= 2) {
+                const int before = __shfl_up_sync(~0u, sum, distance);
+                sum += static_cast<int>(threadIdx.x) % 32 >= distance ? before : 0;
+            }
+            const unsigned reached = __ballot_sync(~0u, before_ + sum > tile);
+            if (reached != 0) {
+                const int lane = __ffs(static_cast<int>(reached)) - 1;
+                return within(first_ + lane, tile - before_ - __shfl_sync(~0u, sum - tiles, lane));
+            }
+            before_ += __shfl_sync(~0u, sum, 31);
+            first_ += 32;
+        }
+        return {};
+    }
+
+  private:
+    const Groups<T> &all_;
+    const int across_;
+    int64_t first_ = 0; // group, of 32 that are looked at
+    int before_ = 0;    // tiles before it
+
+    struct Part {
+        int begin, end, column;
+    };
+
+    // Eight tiles down and then across: blocks that run at once share tiles of both matrices.
+    __device__ __forceinline__ Part part(int64_t rows, int tile) const {
+        constexpr int band = 8;
+        const int boxes = static_cast<int>(ceil_div(rows, box_side)), pieces = (boxes + most_boxes - 1) / most_boxes;
+        const int first = tile / (band * across_) * band, high = min(pieces - first, band);
+        const int rest = tile % (band * across_);
+        const int64_t piece = first + rest % high;
+        const int64_t begin = piece * boxes / pieces * box_side, end = (piece + 1) * boxes / pieces * box_side;
+        return {static_cast<int>(begin), static_cast<int>(min(end, rows)), rest / high * tile_columns};
+    }
+
+    __device__ __forceinline__ Copies within(int64_t group, int tile) const {
+        const int64_t start = all_.start(group);
+        const Part found = part(all_.start(group + 1) - start, tile);
+        const int64_t row = start + found.begin;
+        const int steps = group == all_.groups ? 0 : static_cast<int>(ceil_div(all_.depth, box_side));
+        return {{row * all_.columns + found.column, found.end - found.begin,
+                 static_cast<int>(all_.columns) - found.column, steps, box_side},
+                static_cast<int>(row),
+                found.column,
+                static_cast<int>(group),
+                0};
+    }
+
+    __device__ __forceinline__ Copies down(int64_t group, int tile) const {
+        const Part found = part(all_.height, tile);
+        const int64_t start = all_.start(group), depth = max(all_.start(group + 1) - start, int64_t(0));
+        const int steps = static_cast<int>(ceil_div(depth, box_side));
+        return {{(group * all_.height + found.begin) * all_.columns + found.column, found.end - found.begin,
+                 static_cast<int>(all_.columns) - found.column, steps, static_cast<int>(depth) - (steps - 1) * box_side},
+                found.begin,
+                found.column,
+                0,
+                static_cast<int>(start)};
+    }
+};
+
+// --- the warp that copies --------------------------------------------------------------------------------------------
+
+template<bool a_down, bool b_down>
+__device__ __forceinline__ void copy_stage(const Matrices &from, const Copies &copies, int step, char *to,
+                                           uint64_t *full) {
+    const int boxes = (copies.job.rows + box_side - 1) / box_side, depth = copies.depth + step * box_side;
+    arrive_expecting(full, (boxes + 2) * box_bytes);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int column = copies.column + i * box_side;
+        copy_box(to + (most_boxes + i) * box_bytes, from.b, b_down ? column : depth, b_down ? depth : column,
+                 copies.matrix, full);
+    }
+    for (int i = 0; i < boxes; ++i) {
+        const int row = copies.row + i * box_side;
+        copy_box(to + i * box_bytes, from.a, a_down ? row : depth, a_down ? depth : row, 0, full);
+    }
+}
+
+template<class T, bool a_down, bool b_down>
+__device__ __forceinline__ void copy_all(const Matrices &from, const Groups<T> &all, Stages &shared, char *tiles) {
+    const bool first_lane = threadIdx.x % 32 == 0;
+    if (first_lane) {
+        fetch_description(from.a);
+        fetch_description(from.b);
+    }
+    Walk<T> walk(all);
+    Turn turn;
+    Copies copies;
+    int tile = static_cast<int>(blockIdx.x);
+    do {
+        copies = walk.at(tile);
+        if (first_lane) {
+            for (int step = 0; step < max(copies.job.steps, 1); ++step) {
+                wait_for(&shared.empty[turn.stage], turn.parity ^ 1);
+                if (step == 0) {
+                    shared.jobs[turn.stage] = copies.job;
+                }
+                if (copies.job.steps == 0) {
+                    arrive(&shared.full[turn.stage]);
+                } else {
+                    copy_stage<a_down, b_down>(from, copies, step, tiles + turn.stage * stage_bytes,
+                                               &shared.full[turn.stage]);
+                }
+                turn.next();
+            }
+        }
+        __syncwarp();
+        tile += static_cast<int>(gridDim.x);
+    } while (copies.job.rows != 0);
+}
+
+// --- the warpgroups that multiply ------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void release(Stages &shared, int stage) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        arrive(&shared.empty[stage]);
+    }
+}
+
+// 0 for what is behind the depth, which belongs to the next group.
+__device__ __forceinline__ void clear_behind(int tail, char *boxes) {
+    constexpr int chunks = box_side * 8;
+    for (int i = tail * 8 + static_cast<int>(threadIdx.x); i < chunks; i += multiplying) {
+#pragma unroll
+        for (int box = 0; box < most_boxes + 2; ++box) {
+            reinterpret_cast<uint4 *>(boxes)[box * chunks + i] = {0, 0, 0, 0};
+        }
+    }
+    show_to_warpgroups();
+    asm volatile("bar.sync 1, %0;" ::"n"(multiplying) : "memory");
+}
+
+// A warpgroup's `count` boxes of a job. The first stage is full already.
+template<class T, bool a_down, bool b_down, int count>
+__device__ __forceinline__ void multiply_job(const Job &job, Stages &shared, char *tiles, Turn &turn,
+                                             float (&sums)[2][64]) {
+    const int group = static_cast<int>(threadIdx.x) / 128;
+    int last = 0;
+    for (int step = 0; step < job.steps; ++step) {
+        char *const boxes = tiles + turn.stage * stage_bytes;
+        wait_for(&shared.full[turn.stage], turn.parity);
+        if (a_down && step == job.steps - 1 && job.tail != box_side) {
+            clear_behind(job.tail, boxes);
+        }
+        if constexpr (count != 0) {
+            uint64_t a = operand<a_down>(boxes + group * box_bytes);
+            uint64_t b = operand<b_down>(boxes + most_boxes * box_bytes);
+            begin_products();
+#pragma unroll
+            for (int p = 0; p < box_side / 16; ++p) {
+#pragma unroll
+                for (int i = 0; i < count; ++i) {
+                    multiply<T, a_down, b_down>(sums[i], a + i * (2 * box_bytes / 16), b);
+                }
+                a += depth_step<a_down>;
+                b += depth_step<b_down>;
+            }
+            end_group_of_products();
+            wait_for_products_but<1>();
+        }
+        if (step != 0) {
+            release(shared, last);
+        }
+        last = turn.stage;
+        turn.next();
+    }
+    if constexpr (count != 0) {
+        wait_for_products_but<0>();
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            hold(sums[i]);
+        }
+    }
+    release(shared, last);
+}
+
+template<class T>
+__device__ __forceinline__ uint32_t pair_of(float low, float high) {
+    Vector<T, 2> pair;
+    pair.elements[0] = from_f32<T>(low);
+    pair.elements[1] = from_f32<T>(high);
+    return *reinterpret_cast<const uint32_t *>(pair.elements);
+}
+
+// A warp's 16 x 128, by way of shared memory, so that whole rows are written. 16-byte chunks there are exchanged by the
+// row's number.
+template<class T>
+__device__ __forceinline__ void write_rows(const float (&sums)[64], T *c, int64_t step, int rows, int columns,
+                                           char *own) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = lane % 16, odd = lane / 16;
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < tile_columns / 16; ++j) {
+        const float *const at = sums + j * 8;
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         address_of(own + row * (tile_columns * 2) + ((j * 2 + odd) ^ row % 8) * 16)),
+                     "r"(pair_of<T>(at[0], at[1])), "r"(pair_of<T>(at[2], at[3])), "r"(pair_of<T>(at[4], at[5])),
+                     "r"(pair_of<T>(at[6], at[7]))
+                     : "memory");
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < warp_rows / 2; ++i) {
+        const int from = i * 2 + odd;
+        const uint4 chunk = *reinterpret_cast<const uint4 *>(own + from * (tile_columns * 2) + (row ^ from % 8) * 16);
+        if (from < rows && row * 8 < columns) {
+            *reinterpret_cast<uint4 *>(c + from * step + row * 8) = chunk;
+        }
+    }
+}
+
+template<class T, bool a_down, bool b_down>
+__device__ __forceinline__ void multiply_all(const Groups<T> &all, Stages &shared, char *tiles) {
+    const int group = static_cast<int>(threadIdx.x) / 128, warp = static_cast<int>(threadIdx.x) / 32;
+    char *const own = tiles + stages * stage_bytes + warp * warp_bytes;
+    Turn turn;
+    while (true) {
+        wait_for(&shared.full[turn.stage], turn.parity);
+        const Job job = shared.jobs[turn.stage];
+        if (job.rows == 0) {
+            return;
+        }
+        const int boxes = (job.rows + box_side - 1) / box_side - group; // from this warpgroup's first on
+        float sums[2][64];
+#pragma unroll
+        for (int i = 0; i < 64; ++i) {
+            sums[0][i] = sums[1][i] = 0.0f;
+        }
+        if (job.steps == 0) {
+            release(shared, turn.stage);
+            turn.next();
+        } else if (boxes > 2) {
+            multiply_job<T, a_down, b_down, 2>(job, shared, tiles, turn, sums);
+        } else if (boxes > 0) {
+            multiply_job<T, a_down, b_down, 1>(job, shared, tiles, turn, sums);
+        } else {
+            multiply_job<T, a_down, b_down, 0>(job, shared, tiles, turn, sums);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int row = (i * 2 + group) * box_side + warp % 4 * warp_rows;
+            if (row < job.rows) {
+                write_rows(sums[i], all.c + job.first + row * all.columns, all.columns, job.rows - row, job.columns,
+                           own);
+            }
+        }
+    }
+}
+
+#endif
+
+template<class T, bool a_down, bool b_down>
+__global__ void __launch_bounds__(block, 1)
+    warpgroups_kernel(GPU_READ_ONLY const Matrices from, GPU_READ_ONLY const Groups<T> all) {
+    wait_for_earlier_kernels();
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    extern __shared__ char unaligned[];
+    __shared__ Stages shared;
+    char *const tiles = unaligned + (0u - address_of(unaligned)) % 1024;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < stages; ++i) {
+            make_barrier(&shared.full[i], 1);
+            make_barrier(&shared.empty[i], multiplying / 32);
+        }
+        show_barriers();
+    }
+    __syncthreads();
+    if (threadIdx.x >= multiplying) {
+        copy_all<T, a_down, b_down>(from, all, shared, tiles);
+    } else {
+        multiply_all<T, a_down, b_down>(all, shared, tiles);
+    }
+#endif
+}
+
+// Tiles, or more.
+template<class T>
+int64_t most_tiles(const Groups<T> &all) {
+    const int64_t down = all.a_down ? all.groups * ceil_div(all.height, tile_rows)
+                                    : all.rows / tile_rows + all.groups + 1;
+    return down * ceil_div(all.columns, tile_columns);
+}
+
+template<class T, bool a_down, bool b_down>
+opdock::Status start(const opdock::Call &call, const Groups<T> &all) {
+    const int64_t columns_of_a = all.a_step, columns_of_b = all.b_step;
+    Matrices from;
+    constexpr bool is_bf16 = std::is_same_v<T, bf16>;
+    cudaError_t error = describe_boxes(from.a, is_bf16, all.a, columns_of_a, all.rows, 1);
+    if (error == cudaSuccess) {
+        error = a_down ? describe_boxes(from.b, is_bf16, all.b, columns_of_b, all.rows, 1)
+                       : describe_boxes(from.b, is_bf16, all.b, columns_of_b, b_down ? all.depth : all.columns,
+                                        all.groups);
+    }
+    if (error != cudaSuccess) {
+        return checked("describing matrices to the copy engine", error);
+    }
+    const auto kernel = warpgroups_kernel<T, a_down, b_down>;
+    opdock::Status allowed = allow_all_shared_memory(call, kernel, own_bytes);
+    const int64_t blocks = std::min<int64_t>(most_tiles(all), compute_units(call));
+    return allowed.ok() ? launch(call, {blocks, block, static_cast<size_t>(shared_bytes)}, kernel, from, all)
+                        : std::move(allowed);
+}
+
+} // namespace
+
+template<class T>
+bool fits_warpgroups(const opdock::Call &call, const Groups<T> &all) {
+    const opdock_device_properties *properties = call.device_properties();
+    const int64_t most = int64_t(1) << 30;
+    return properties != nullptr && std::strcmp(properties->architecture, "sm_90") == 0 &&
+           shared_memory(call) >= shared_bytes + own_bytes && (all.columns | all.a_step | all.b_step) % 8 == 0 &&
+           all_aligned(all.a, all.b, all.c) && all.rows != 0 && all.groups != 0 && all.columns != 0 &&
+           (all.a_down ? all.height : all.depth) != 0 && std::max(all.rows, most_tiles(all)) < most &&
+           std::max({all.columns, all.a_step, all.b_step, all.height, all.depth}) < most;
+}
+
+template<class T>
+opdock::Status multiply_by_warpgroups(const opdock::Call &call, const Groups<T> &all) {
+    return all.a_down   ? start<T, true, true>(call, all)
+           : all.b_down ? start<T, false, true>(call, all)
+                        : start<T, false, false>(call, all);
+}
+
+#else
+
+template<class T>
+bool fits_warpgroups(const opdock::Call & /*call*/, const Groups<T> & /*all*/) {
+    return false;
+}
+
+template<class T>
+opdock::Status multiply_by_warpgroups(const opdock::Call & /*call*/, const Groups<T> & /*all*/) {
+    return opdock::unsupported("compiled without code for warpgroups");
+}
+
+#endif
+
+template bool fits_warpgroups(const opdock::Call &call, const Groups<f16> &all);
+template bool fits_warpgroups(const opdock::Call &call, const Groups<bf16> &all);
+template opdock::Status multiply_by_warpgroups(const opdock::Call &call, const Groups<f16> &all);
+template opdock::Status multiply_by_warpgroups(const opdock::Call &call, const Groups<bf16> &all);
+
+} // namespace gpu
