@@ -17,8 +17,8 @@ struct MadeUp {
     Kind kind = Kind::random;
     uint32_t dtype = 0; // packed
     std::vector<int64_t> shape;
-    // Of random: evenly spread from the first to the second, which integers do not reach. Of spaced: the first value and
-    // the last.
+    // Of random: evenly spread from the first to the second, which integers do not reach. Of spaced: the first value
+    // and the last.
     std::optional<std::pair<double, double>> range = std::nullopt;
 };
 

@@ -14,30 +14,31 @@ namespace gpu {
 
 namespace {
 
-// A block multiplies up to 256 x 128 of c at a time, a warpgroup every other 64 rows of that. Rows are shared out evenly
-// to the fewest tiles, so that the last one of a group is not much smaller than the others.
-constexpr int most_boxes = 4, tile_rows = most_boxes * box_side, tile_columns = 2 * box_side;
-constexpr int stages = 4, stage_bytes = (most_boxes + 2) * box_bytes;
+// A block makes up to 256 x 128 of c at a time, each warpgroup 64 columns of that: to wgmma these are rows, so that a
+// tile may have any number of 32 rows. A group's rows are shared out evenly to the fewest tiles.
+constexpr int unit = 32, most_units = 8, tile_rows = most_units * unit, tile_columns = 2 * box_side;
+constexpr int row_boxes = tile_rows / box_side, stage_bytes = (row_boxes + 2) * box_bytes;
+constexpr int stages = 4;
 constexpr int multiplying = 256, block = multiplying + 32;
-constexpr int warp_rows = 16, warp_bytes = warp_rows * tile_columns * 2; // where a warp turns its sums into rows
-constexpr int64_t shared_bytes = stages * stage_bytes + multiplying / 32 * warp_bytes + 1024; // and what aligns them
-constexpr int64_t own_bytes = 1024; // more than a block has besides
+constexpr int parts = 2; // boxes of a warpgroup that are on their way to c
 
 struct Matrices {
-    CUtensorMap a, b;
+    CUtensorMap a, b, c;
 };
 
 // A tile of c, as warps that multiply know it.
 struct Job {
-    int64_t first;     // element of c
-    int rows, columns; // up to the end of the group and of c; no rows: the last job was done
-    int steps, tail;   // of the depth, and what the last one has
+    int row, column, matrix;
+    int rows;        // none: the last job was done
+    int steps, tail; // of the depth, and what the last one has
 };
 
 struct Stages {
     uint64_t full[stages], empty[stages];
     Job jobs[stages]; // of those that begin with this stage
 };
+
+constexpr int64_t shared_bytes = stages * stage_bytes + 2 * parts * box_bytes + sizeof(Stages);
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -55,9 +56,9 @@ struct Turn {
 // A job, and where its boxes are.
 struct Copies {
     Job job;
-    int row, column; // of a and b; where they are down, both are columns
-    int matrix;      // of b
-    int depth;       // where the depth begins
+    int row;    // of a, which is a column where that is down
+    int matrix; // of b
+    int depth;  // where the depth begins
 };
 
 // Walks through the jobs of one block. All lanes of a warp take part.
@@ -108,11 +109,11 @@ class Walk {
     // Eight tiles down and then across: blocks that run at once share tiles of both matrices.
     __device__ __forceinline__ Part part(int64_t rows, int tile) const {
         constexpr int band = 8;
-        const int boxes = static_cast<int>(ceil_div(rows, box_side)), pieces = (boxes + most_boxes - 1) / most_boxes;
+        const int units = static_cast<int>(ceil_div(rows, unit)), pieces = (units + most_units - 1) / most_units;
         const int first = tile / (band * across_) * band, high = min(pieces - first, band);
         const int rest = tile % (band * across_);
         const int64_t piece = first + rest % high;
-        const int64_t begin = piece * boxes / pieces * box_side, end = (piece + 1) * boxes / pieces * box_side;
+        const int64_t begin = piece * units / pieces * unit, end = (piece + 1) * units / pieces * unit;
         return {static_cast<int>(begin), static_cast<int>(min(end, rows)), rest / high * tile_columns};
     }
 
@@ -121,10 +122,8 @@ class Walk {
         const Part found = part(all_.start(group + 1) - start, tile);
         const int64_t row = start + found.begin;
         const int steps = group == all_.groups ? 0 : static_cast<int>(ceil_div(all_.depth, box_side));
-        return {{row * all_.columns + found.column, found.end - found.begin,
-                 static_cast<int>(all_.columns) - found.column, steps, box_side},
+        return {{static_cast<int>(row), found.column, 0, found.end - found.begin, steps, box_side},
                 static_cast<int>(row),
-                found.column,
                 static_cast<int>(group),
                 0};
     }
@@ -133,10 +132,9 @@ class Walk {
         const Part found = part(all_.height, tile);
         const int64_t start = all_.start(group), depth = max(all_.start(group + 1) - start, int64_t(0));
         const int steps = static_cast<int>(ceil_div(depth, box_side));
-        return {{(group * all_.height + found.begin) * all_.columns + found.column, found.end - found.begin,
-                 static_cast<int>(all_.columns) - found.column, steps, static_cast<int>(depth) - (steps - 1) * box_side},
+        return {{found.begin, found.column, static_cast<int>(group), found.end - found.begin, steps,
+                 static_cast<int>(depth) - (steps - 1) * box_side},
                 found.begin,
-                found.column,
                 0,
                 static_cast<int>(start)};
     }
@@ -151,8 +149,8 @@ __device__ __forceinline__ void copy_stage(const Matrices &from, const Copies &c
     arrive_expecting(full, (boxes + 2) * box_bytes);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const int column = copies.column + i * box_side;
-        copy_box(to + (most_boxes + i) * box_bytes, from.b, b_down ? column : depth, b_down ? depth : column,
+        const int column = copies.job.column + i * box_side;
+        copy_box(to + (row_boxes + i) * box_bytes, from.b, b_down ? column : depth, b_down ? depth : column,
                  copies.matrix, full);
     }
     for (int i = 0; i < boxes; ++i) {
@@ -175,6 +173,7 @@ __device__ __forceinline__ void copy_all(const Matrices &from, const Groups<T> &
     do {
         copies = walk.at(tile);
         if (first_lane) {
+#pragma unroll 1
             for (int step = 0; step < max(copies.job.steps, 1); ++step) {
                 wait_for(&shared.empty[turn.stage], turn.parity ^ 1);
                 if (step == 0) {
@@ -208,7 +207,7 @@ __device__ __forceinline__ void clear_behind(int tail, char *boxes) {
     constexpr int chunks = box_side * 8;
     for (int i = tail * 8 + static_cast<int>(threadIdx.x); i < chunks; i += multiplying) {
 #pragma unroll
-        for (int box = 0; box < most_boxes + 2; ++box) {
+        for (int box = 0; box < row_boxes + 2; ++box) {
             reinterpret_cast<uint4 *>(boxes)[box * chunks + i] = {0, 0, 0, 0};
         }
     }
@@ -216,48 +215,50 @@ __device__ __forceinline__ void clear_behind(int tail, char *boxes) {
     asm volatile("bar.sync 1, %0;" ::"n"(multiplying) : "memory");
 }
 
-// A warpgroup's `count` boxes of a job. The first stage is full already.
-template<class T, bool a_down, bool b_down, int count>
+// A warpgroup's part of a job of so many units. The first stage is full already.
+template<class T, bool a_down, bool b_down, int units>
 __device__ __forceinline__ void multiply_job(const Job &job, Stages &shared, char *tiles, Turn &turn,
-                                             float (&sums)[2][64]) {
+                                             float (&sums)[tile_rows / 2]) {
     const int group = static_cast<int>(threadIdx.x) / 128;
+#pragma unroll
+    for (int i = 0; i < units * 16; ++i) {
+        sums[i] = 0.0f;
+    }
     int last = 0;
+#pragma unroll 1
     for (int step = 0; step < job.steps; ++step) {
         char *const boxes = tiles + turn.stage * stage_bytes;
         wait_for(&shared.full[turn.stage], turn.parity);
         if (a_down && step == job.steps - 1 && job.tail != box_side) {
             clear_behind(job.tail, boxes);
         }
-        if constexpr (count != 0) {
-            uint64_t a = operand<a_down>(boxes + group * box_bytes);
-            uint64_t b = operand<b_down>(boxes + most_boxes * box_bytes);
-            begin_products();
-#pragma unroll
-            for (int p = 0; p < box_side / 16; ++p) {
-#pragma unroll
-                for (int i = 0; i < count; ++i) {
-                    multiply<T, a_down, b_down>(sums[i], a + i * (2 * box_bytes / 16), b);
-                }
-                a += depth_step<a_down>;
-                b += depth_step<b_down>;
-            }
-            end_group_of_products();
-            wait_for_products_but<1>();
-        }
+        const uint64_t a = operand<a_down>(boxes), b = operand<b_down>(boxes + (row_boxes + group) * box_bytes);
+        begin_products();
+        multiply<T, b_down, a_down, units>(sums, b, a);
+        end_group_of_products();
+        wait_for_products_but<1>();
         if (step != 0) {
             release(shared, last);
         }
         last = turn.stage;
         turn.next();
     }
-    if constexpr (count != 0) {
-        wait_for_products_but<0>();
-#pragma unroll
-        for (int i = 0; i < count; ++i) {
-            hold(sums[i]);
-        }
-    }
+    wait_for_products_but<0>();
+    hold(sums);
     release(shared, last);
+}
+
+// Finds the code for so many units.
+template<class T, bool a_down, bool b_down, int units = 1>
+__device__ __forceinline__ void multiply_units(const Job &job, Stages &shared, char *tiles, Turn &turn,
+                                               float (&sums)[tile_rows / 2]) {
+    if constexpr (units == most_units) {
+        multiply_job<T, a_down, b_down, units>(job, shared, tiles, turn, sums);
+    } else if (job.rows <= units * unit) {
+        multiply_job<T, a_down, b_down, units>(job, shared, tiles, turn, sums);
+    } else {
+        multiply_units<T, a_down, b_down, units + 1>(job, shared, tiles, turn, sums);
+    }
 }
 
 template<class T>
@@ -268,70 +269,84 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high) {
     return *reinterpret_cast<const uint32_t *>(pair.elements);
 }
 
-// A warp's 16 x 128, by way of shared memory, so that whole rows are written. 16-byte chunks there are exchanged by the
-// row's number.
+__device__ __forceinline__ void wait_for_warpgroup(int group) {
+    asm volatile("bar.sync %0, 128;" ::"r"(2 + group) : "memory");
+}
+
+// 64 rows of c from a warpgroup's sums, by way of a box, from which they are written while other work goes on.
 template<class T>
-__device__ __forceinline__ void write_rows(const float (&sums)[64], T *c, int64_t step, int rows, int columns,
-                                           char *own) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int row = lane % 16, odd = lane / 16;
-    __syncwarp();
+__device__ __forceinline__ void write_rows(const float *sums, const Job &job, int row, const CUtensorMap &map,
+                                           const Groups<T> &all, char *box) {
+    const int thread = static_cast<int>(threadIdx.x) % 128, group = static_cast<int>(threadIdx.x) / 128;
+    const int lane = thread % 32, column = job.column + group * box_side;
+    if (thread == 0) {
+        wait_for_writes_but<parts - 1>();
+    }
+    wait_for_warpgroup(group);
 #pragma unroll
-    for (int j = 0; j < tile_columns / 16; ++j) {
-        const float *const at = sums + j * 8;
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                         address_of(own + row * (tile_columns * 2) + ((j * 2 + odd) ^ row % 8) * 16)),
+    for (int i = 0; i < box_side / 16; ++i) {
+        const float *const at = sums + i * 8;
+        const int to = i * 16 + lane / 16 * 8 + lane % 8, chunk = thread / 32 * 2 + lane / 8 % 2;
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         address_of(box + to * 128 + (chunk ^ to % 8) * 16)),
                      "r"(pair_of<T>(at[0], at[1])), "r"(pair_of<T>(at[2], at[3])), "r"(pair_of<T>(at[4], at[5])),
                      "r"(pair_of<T>(at[6], at[7]))
                      : "memory");
     }
-    __syncwarp();
-#pragma unroll
-    for (int i = 0; i < warp_rows / 2; ++i) {
-        const int from = i * 2 + odd;
-        const uint4 chunk = *reinterpret_cast<const uint4 *>(own + from * (tile_columns * 2) + (row ^ from % 8) * 16);
-        if (from < rows && row * 8 < columns) {
-            *reinterpret_cast<uint4 *>(c + from * step + row * 8) = chunk;
+    show_to_warpgroups();
+    wait_for_warpgroup(group);
+    if (row + box_side <= job.rows) {
+        if (thread == 0) {
+            write_box(map, column, job.row + row, job.matrix, box);
         }
+    } else { // what is below belongs to the next group
+        T *const c = all.c + (job.matrix * all.height + job.row + row) * all.columns + column;
+        const int chunk = thread % 8;
+        for (int from = thread / 8; from < job.rows - row; from += 16) {
+            if (column + chunk * 8 < all.columns) {
+                *reinterpret_cast<uint4 *>(c + from * all.columns + chunk * 8) =
+                    *reinterpret_cast<const uint4 *>(box + from * 128 + (chunk ^ from % 8) * 16);
+            }
+        }
+    }
+    if (thread == 0) {
+        end_group_of_writes();
     }
 }
 
 template<class T, bool a_down, bool b_down>
-__device__ __forceinline__ void multiply_all(const Groups<T> &all, Stages &shared, char *tiles) {
-    const int group = static_cast<int>(threadIdx.x) / 128, warp = static_cast<int>(threadIdx.x) / 32;
-    char *const own = tiles + stages * stage_bytes + warp * warp_bytes;
+__device__ __forceinline__ void multiply_all(const Matrices &matrices, const Groups<T> &all, Stages &shared,
+                                             char *tiles) {
+    const int group = static_cast<int>(threadIdx.x) / 128;
+    char *const boxes = tiles + stages * stage_bytes + group * parts * box_bytes;
     Turn turn;
+    int part = 0;
     while (true) {
         wait_for(&shared.full[turn.stage], turn.parity);
         const Job job = shared.jobs[turn.stage];
         if (job.rows == 0) {
-            return;
+            break;
         }
-        const int boxes = (job.rows + box_side - 1) / box_side - group; // from this warpgroup's first on
-        float sums[2][64];
-#pragma unroll
-        for (int i = 0; i < 64; ++i) {
-            sums[0][i] = sums[1][i] = 0.0f;
-        }
+        float sums[tile_rows / 2];
         if (job.steps == 0) {
+#pragma unroll
+            for (float &sum : sums) {
+                sum = 0.0f;
+            }
             release(shared, turn.stage);
             turn.next();
-        } else if (boxes > 2) {
-            multiply_job<T, a_down, b_down, 2>(job, shared, tiles, turn, sums);
-        } else if (boxes > 0) {
-            multiply_job<T, a_down, b_down, 1>(job, shared, tiles, turn, sums);
         } else {
-            multiply_job<T, a_down, b_down, 0>(job, shared, tiles, turn, sums);
+            multiply_units<T, a_down, b_down>(job, shared, tiles, turn, sums);
         }
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int row = (i * 2 + group) * box_side + warp % 4 * warp_rows;
-            if (row < job.rows) {
-                write_rows(sums[i], all.c + job.first + row * all.columns, all.columns, job.rows - row, job.columns,
-                           own);
+        for (int i = 0; i < row_boxes; ++i) {
+            if (i * box_side < job.rows) {
+                write_rows(sums + i * 32, job, i * box_side, matrices.c, all, boxes + part * box_bytes);
+                part = part + 1 == parts ? 0 : part + 1;
             }
         }
     }
+    wait_for_writes_but<0>();
 }
 
 #endif
@@ -341,9 +356,8 @@ __global__ void __launch_bounds__(block, 1)
     warpgroups_kernel(GPU_READ_ONLY const Matrices from, GPU_READ_ONLY const Groups<T> all) {
     wait_for_earlier_kernels();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    extern __shared__ char unaligned[];
-    __shared__ Stages shared;
-    char *const tiles = unaligned + (0u - address_of(unaligned)) % 1024;
+    extern __shared__ char __align__(1024) tiles[];
+    Stages &shared = *reinterpret_cast<Stages *>(tiles + stages * stage_bytes + 2 * parts * box_bytes);
     if (threadIdx.x == 0) {
         for (int i = 0; i < stages; ++i) {
             make_barrier(&shared.full[i], 1);
@@ -355,7 +369,7 @@ __global__ void __launch_bounds__(block, 1)
     if (threadIdx.x >= multiplying) {
         copy_all<T, a_down, b_down>(from, all, shared, tiles);
     } else {
-        multiply_all<T, a_down, b_down>(all, shared, tiles);
+        multiply_all<T, a_down, b_down>(from, all, shared, tiles);
     }
 #endif
 }
@@ -363,8 +377,8 @@ __global__ void __launch_bounds__(block, 1)
 // Tiles, or more.
 template<class T>
 int64_t most_tiles(const Groups<T> &all) {
-    const int64_t down = all.a_down ? all.groups * ceil_div(all.height, tile_rows)
-                                    : all.rows / tile_rows + all.groups + 1;
+    const int64_t down =
+        all.a_down ? all.groups * ceil_div(all.height, tile_rows) : all.rows / tile_rows + all.groups + 1;
     return down * ceil_div(all.columns, tile_columns);
 }
 
@@ -375,15 +389,19 @@ opdock::Status start(const opdock::Call &call, const Groups<T> &all) {
     constexpr bool is_bf16 = std::is_same_v<T, bf16>;
     cudaError_t error = describe_boxes(from.a, is_bf16, all.a, columns_of_a, all.rows, 1);
     if (error == cudaSuccess) {
-        error = a_down ? describe_boxes(from.b, is_bf16, all.b, columns_of_b, all.rows, 1)
-                       : describe_boxes(from.b, is_bf16, all.b, columns_of_b, b_down ? all.depth : all.columns,
-                                        all.groups);
+        error =
+            a_down ? describe_boxes(from.b, is_bf16, all.b, columns_of_b, all.rows, 1)
+                   : describe_boxes(from.b, is_bf16, all.b, columns_of_b, b_down ? all.depth : all.columns, all.groups);
+    }
+    if (error == cudaSuccess) {
+        error = describe_boxes(from.c, is_bf16, all.c, all.columns, a_down ? all.height : all.rows,
+                               a_down ? all.groups : 1);
     }
     if (error != cudaSuccess) {
         return checked("describing matrices to the copy engine", error);
     }
     const auto kernel = warpgroups_kernel<T, a_down, b_down>;
-    opdock::Status allowed = allow_all_shared_memory(call, kernel, own_bytes);
+    opdock::Status allowed = allow_all_shared_memory(call, kernel, 0);
     const int64_t blocks = std::min<int64_t>(most_tiles(all), compute_units(call));
     return allowed.ok() ? launch(call, {blocks, block, static_cast<size_t>(shared_bytes)}, kernel, from, all)
                         : std::move(allowed);
@@ -396,7 +414,7 @@ bool fits_warpgroups(const opdock::Call &call, const Groups<T> &all) {
     const opdock_device_properties *properties = call.device_properties();
     const int64_t most = int64_t(1) << 30;
     return properties != nullptr && std::strcmp(properties->architecture, "sm_90") == 0 &&
-           shared_memory(call) >= shared_bytes + own_bytes && (all.columns | all.a_step | all.b_step) % 8 == 0 &&
+           shared_memory(call) >= shared_bytes && (all.columns | all.a_step | all.b_step) % 8 == 0 &&
            all_aligned(all.a, all.b, all.c) && all.rows != 0 && all.groups != 0 && all.columns != 0 &&
            (all.a_down ? all.height : all.depth) != 0 && std::max(all.rows, most_tiles(all)) < most &&
            std::max({all.columns, all.a_step, all.b_step, all.height, all.depth}) < most;

@@ -36,11 +36,11 @@ TEST_CASE("spaced numbers have a first and a last one, which the dtype has") {
     CHECK(starts.range->second == 64.0);
     CHECK_FALSE(wants_guess(starts));
     CHECK_NOTHROW(parse_source("spaced:u8[2]:0..255"));
-    CHECK_THROWS_WITH_AS(parse_source("spaced:u8[2]:0..256"), "'spaced:u8[2]:0..256': expected a last number that u8 has",
+    CHECK_THROWS_WITH_AS(parse_source("spaced:u8[2]:0..256"),
+                         "'spaced:u8[2]:0..256': expected a last number that u8 has", UsageError);
+    CHECK_THROWS_WITH_AS(parse_source("spaced:i32[9]"),
+                         "'spaced:i32[9]': expected the first and the last number, such as spaced:i32[9]:0..100",
                          UsageError);
-    CHECK_THROWS_WITH_AS(
-        parse_source("spaced:i32[9]"),
-        "'spaced:i32[9]': expected the first and the last number, such as spaced:i32[9]:0..100", UsageError);
 }
 
 TEST_CASE("random integers without a range are a usage error that shows one") {
