@@ -42,6 +42,8 @@ constexpr int64_t shared_bytes = stages * stage_bytes + 2 * parts * box_bytes + 
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+constexpr int lead = 2; // steps of each job that the first warpgroup begins before the second
+
 // Which stage is next, and how often all were used before.
 struct Turn {
     int stage = 0;
@@ -109,11 +111,11 @@ class Walk {
     // Eight tiles down and then across: blocks that run at once share tiles of both matrices.
     __device__ __forceinline__ Part part(int64_t rows, int tile) const {
         constexpr int band = 8;
-        const int units = static_cast<int>(ceil_div(rows, unit)), pieces = (units + most_units - 1) / most_units;
+        const int boxes = static_cast<int>(ceil_div(rows, box_side)), pieces = (boxes + row_boxes - 1) / row_boxes;
         const int first = tile / (band * across_) * band, high = min(pieces - first, band);
         const int rest = tile % (band * across_);
         const int64_t piece = first + rest % high;
-        const int64_t begin = piece * units / pieces * unit, end = (piece + 1) * units / pieces * unit;
+        const int64_t begin = piece * boxes / pieces * box_side, end = (piece + 1) * boxes / pieces * box_side;
         return {static_cast<int>(begin), static_cast<int>(min(end, rows)), rest / high * tile_columns};
     }
 
@@ -202,17 +204,22 @@ __device__ __forceinline__ void release(Stages &shared, int stage) {
     }
 }
 
-// 0 for what is behind the depth, which belongs to the next group.
-__device__ __forceinline__ void clear_behind(int tail, char *boxes) {
+__device__ __forceinline__ void wait_for_warpgroup(int group) {
+    asm volatile("bar.sync %0, 128;" ::"r"(2 + group) : "memory");
+}
+
+// 0 for what is behind the depth, which belongs to the next group, in the boxes that a warpgroup multiplies. Both do so
+// with those of rows, and neither waits for the other.
+__device__ __forceinline__ void clear_behind(int tail, int group, char *boxes) {
     constexpr int chunks = box_side * 8;
-    for (int i = tail * 8 + static_cast<int>(threadIdx.x); i < chunks; i += multiplying) {
+    for (int i = tail * 8 + static_cast<int>(threadIdx.x) % 128; i < chunks; i += 128) {
 #pragma unroll
-        for (int box = 0; box < row_boxes + 2; ++box) {
-            reinterpret_cast<uint4 *>(boxes)[box * chunks + i] = {0, 0, 0, 0};
+        for (int box = 0; box <= row_boxes; ++box) {
+            reinterpret_cast<uint4 *>(boxes)[(box + (box == row_boxes ? group : 0)) * chunks + i] = {0, 0, 0, 0};
         }
     }
     show_to_warpgroups();
-    asm volatile("bar.sync 1, %0;" ::"n"(multiplying) : "memory");
+    wait_for_warpgroup(group);
 }
 
 // A warpgroup's part of a job of so many units. The first stage is full already.
@@ -224,18 +231,24 @@ __device__ __forceinline__ void multiply_job(const Job &job, Stages &shared, cha
     for (int i = 0; i < units * 16; ++i) {
         sums[i] = 0.0f;
     }
+    if (lead != 0 && group == 1) {
+        asm volatile("bar.sync 1, %0;" ::"n"(multiplying) : "memory");
+    }
     int last = 0;
 #pragma unroll 1
     for (int step = 0; step < job.steps; ++step) {
         char *const boxes = tiles + turn.stage * stage_bytes;
         wait_for(&shared.full[turn.stage], turn.parity);
         if (a_down && step == job.steps - 1 && job.tail != box_side) {
-            clear_behind(job.tail, boxes);
+            clear_behind(job.tail, group, boxes);
         }
         const uint64_t a = operand<a_down>(boxes), b = operand<b_down>(boxes + (row_boxes + group) * box_bytes);
         begin_products();
         multiply<T, b_down, a_down, units>(sums, b, a);
         end_group_of_products();
+        if (lead != 0 && group == 0 && step == min(lead, job.steps) - 1) {
+            asm volatile("bar.arrive 1, %0;" ::"n"(multiplying) : "memory");
+        }
         wait_for_products_but<1>();
         if (step != 0) {
             release(shared, last);
@@ -267,10 +280,6 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high) {
     pair.elements[0] = from_f32<T>(low);
     pair.elements[1] = from_f32<T>(high);
     return *reinterpret_cast<const uint32_t *>(pair.elements);
-}
-
-__device__ __forceinline__ void wait_for_warpgroup(int group) {
-    asm volatile("bar.sync %0, 128;" ::"r"(2 + group) : "memory");
 }
 
 // 64 rows of c from a warpgroup's sums, by way of a box, from which they are written while other work goes on.
