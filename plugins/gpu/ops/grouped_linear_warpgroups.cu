@@ -63,7 +63,7 @@ struct Copies {
     int depth;  // where the depth begins
 };
 
-// Walks through the jobs of one block. All lanes of a warp take part.
+// Finds the jobs of one block, in the order of their tiles. All lanes of a warp take part.
 template<class T>
 class Walk {
   public:
@@ -161,8 +161,11 @@ __device__ __forceinline__ void copy_stage(const Matrices &from, const Copies &c
     }
 }
 
+// Blocks begin with the tile of their number. Each then takes the next one that none took, by a count of those in
+// `taken`; without it they go on by turns.
 template<class T, bool a_down, bool b_down>
-__device__ __forceinline__ void copy_all(const Matrices &from, const Groups<T> &all, Stages &shared, char *tiles) {
+__device__ __forceinline__ void copy_all(const Matrices &from, const Groups<T> &all, int *taken, Stages &shared,
+                                         char *tiles) {
     const bool first_lane = threadIdx.x % 32 == 0;
     if (first_lane) {
         fetch_description(from.a);
@@ -174,7 +177,11 @@ __device__ __forceinline__ void copy_all(const Matrices &from, const Groups<T> &
     int tile = static_cast<int>(blockIdx.x);
     do {
         copies = walk.at(tile);
+        tile += static_cast<int>(gridDim.x);
         if (first_lane) {
+            if (taken != nullptr) {
+                tile = static_cast<int>(gridDim.x) + atomicAdd(taken, 1);
+            }
 #pragma unroll 1
             for (int step = 0; step < max(copies.job.steps, 1); ++step) {
                 wait_for(&shared.empty[turn.stage], turn.parity ^ 1);
@@ -190,8 +197,7 @@ __device__ __forceinline__ void copy_all(const Matrices &from, const Groups<T> &
                 turn.next();
             }
         }
-        __syncwarp();
-        tile += static_cast<int>(gridDim.x);
+        tile = __shfl_sync(~0u, tile, 0);
     } while (copies.job.rows != 0);
 }
 
@@ -362,7 +368,7 @@ __device__ __forceinline__ void multiply_all(const Matrices &matrices, const Gro
 
 template<class T, bool a_down, bool b_down>
 __global__ void __launch_bounds__(block, 1)
-    warpgroups_kernel(GPU_READ_ONLY const Matrices from, GPU_READ_ONLY const Groups<T> all) {
+    warpgroups_kernel(GPU_READ_ONLY const Matrices from, GPU_READ_ONLY const Groups<T> all, int *taken) {
     wait_for_earlier_kernels();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ char __align__(1024) tiles[];
@@ -376,7 +382,7 @@ __global__ void __launch_bounds__(block, 1)
     }
     __syncthreads();
     if (threadIdx.x >= multiplying) {
-        copy_all<T, a_down, b_down>(from, all, shared, tiles);
+        copy_all<T, a_down, b_down>(from, all, taken, shared, tiles);
     } else {
         multiply_all<T, a_down, b_down>(from, all, shared, tiles);
     }
@@ -391,39 +397,58 @@ int64_t most_tiles(const Groups<T> &all) {
     return down * ceil_div(all.columns, tile_columns);
 }
 
+template<class T>
+opdock::Status describe(const Groups<T> &all, Matrices &matrices) {
+    constexpr bool is_bf16 = std::is_same_v<T, bf16>;
+    cudaError_t error = describe_boxes(matrices.a, is_bf16, all.a, all.a_step, all.rows, 1);
+    if (error == cudaSuccess) {
+        const int64_t rows = all.a_down ? all.rows : all.b_down ? all.depth : all.columns;
+        error = describe_boxes(matrices.b, is_bf16, all.b, all.b_step, rows, all.a_down ? 1 : all.groups);
+    }
+    if (error == cudaSuccess) {
+        error = describe_boxes(matrices.c, is_bf16, all.c, all.columns, all.a_down ? all.height : all.rows,
+                               all.a_down ? all.groups : 1);
+    }
+    return checked("describing matrices to the copy engine", error);
+}
+
 template<class T, bool a_down, bool b_down>
 opdock::Status start(const opdock::Call &call, const Groups<T> &all) {
-    const int64_t columns_of_a = all.a_step, columns_of_b = all.b_step;
-    Matrices from;
-    constexpr bool is_bf16 = std::is_same_v<T, bf16>;
-    cudaError_t error = describe_boxes(from.a, is_bf16, all.a, columns_of_a, all.rows, 1);
-    if (error == cudaSuccess) {
-        error =
-            a_down ? describe_boxes(from.b, is_bf16, all.b, columns_of_b, all.rows, 1)
-                   : describe_boxes(from.b, is_bf16, all.b, columns_of_b, b_down ? all.depth : all.columns, all.groups);
-    }
-    if (error == cudaSuccess) {
-        error = describe_boxes(from.c, is_bf16, all.c, all.columns, a_down ? all.height : all.rows,
-                               a_down ? all.groups : 1);
-    }
-    if (error != cudaSuccess) {
-        return checked("describing matrices to the copy engine", error);
-    }
     const auto kernel = warpgroups_kernel<T, a_down, b_down>;
+    Matrices matrices;
+    opdock::Status described = describe(all, matrices);
+    if (!described.ok()) {
+        return described;
+    }
     opdock::Status allowed = allow_all_shared_memory(call, kernel, 0);
-    const int64_t blocks = std::min<int64_t>(most_tiles(all), compute_units(call));
-    return allowed.ok() ? launch(call, {blocks, block, static_cast<size_t>(shared_bytes)}, kernel, from, all)
-                        : std::move(allowed);
+    if (!allowed.ok()) {
+        return allowed;
+    }
+    const int64_t tiles = most_tiles(all), units = compute_units(call);
+    auto *const taken = tiles > 2 * units ? static_cast<int *>(call.workspace()) : nullptr;
+    if (taken != nullptr) {
+        opdock::Status cleared =
+            checked("clearing a counter", cudaMemsetAsync(taken, 0, sizeof *taken, static_cast<Stream>(call.stream())));
+        if (!cleared.ok()) {
+            return cleared;
+        }
+    }
+    return launch(call, {std::min(tiles, units), block, static_cast<size_t>(shared_bytes)}, kernel, matrices, all,
+                  taken);
+}
+
+bool has_warpgroups(const opdock::Problem &problem) {
+    const opdock_device_properties *properties = problem.device_properties();
+    return properties != nullptr && std::strcmp(properties->architecture, "sm_90") == 0 &&
+           shared_memory(problem) >= shared_bytes;
 }
 
 } // namespace
 
 template<class T>
 bool fits_warpgroups(const opdock::Call &call, const Groups<T> &all) {
-    const opdock_device_properties *properties = call.device_properties();
     const int64_t most = int64_t(1) << 30;
-    return properties != nullptr && std::strcmp(properties->architecture, "sm_90") == 0 &&
-           shared_memory(call) >= shared_bytes && (all.columns | all.a_step | all.b_step) % 8 == 0 &&
+    return has_warpgroups(call) && (all.columns | all.a_step | all.b_step) % 8 == 0 &&
            all_aligned(all.a, all.b, all.c) && all.rows != 0 && all.groups != 0 && all.columns != 0 &&
            (all.a_down ? all.height : all.depth) != 0 && std::max(all.rows, most_tiles(all)) < most &&
            std::max({all.columns, all.a_step, all.b_step, all.height, all.depth}) < most;
@@ -436,7 +461,15 @@ opdock::Status multiply_by_warpgroups(const opdock::Call &call, const Groups<T> 
                         : start<T, false, false>(call, all);
 }
 
+uint64_t warpgroups_workspace(const opdock::Problem &problem) {
+    return has_warpgroups(problem) ? sizeof(int) : 0;
+}
+
 #else
+
+uint64_t warpgroups_workspace(const opdock::Problem & /*problem*/) {
+    return 0;
+}
 
 template<class T>
 bool fits_warpgroups(const opdock::Call & /*call*/, const Groups<T> & /*all*/) {
