@@ -39,7 +39,6 @@ template<class T>
 bool fits_warpgroups(const opdock::Call &call, const Groups<T> &all);
 template<class T>
 opdock::Status multiply_by_warpgroups(const opdock::Call &call, const Groups<T> &all);
-// Of a product whose rows are down, groups of which differ in how long a tile takes.
 uint64_t warpgroups_workspace(const opdock::Problem &problem);
 
 } // namespace gpu

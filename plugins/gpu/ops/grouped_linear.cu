@@ -363,10 +363,10 @@ opdock::Status wgrad(const opdock::Call &call) {
 
 void add_grouped_linear(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::grouped_linear_fwd, any_float, {opdock::kernel<&by_rows<false>>, Knobs::none});
-    plugin.add(ops::grouped_linear_dgrad, any_float, {opdock::kernel<&by_rows<true>>, Knobs::none});
-    plugin.add(ops::grouped_linear_wgrad, any_float,
-               {opdock::kernel<&wgrad>, Knobs::none, nullptr, opdock::workspace_size<&warpgroups_workspace>});
+    const auto workspace = opdock::workspace_size<&warpgroups_workspace>;
+    plugin.add(ops::grouped_linear_fwd, any_float, {opdock::kernel<&by_rows<false>>, Knobs::none, nullptr, workspace});
+    plugin.add(ops::grouped_linear_dgrad, any_float, {opdock::kernel<&by_rows<true>>, Knobs::none, nullptr, workspace});
+    plugin.add(ops::grouped_linear_wgrad, any_float, {opdock::kernel<&wgrad>, Knobs::none, nullptr, workspace});
 }
 
 } // namespace gpu

@@ -42,6 +42,8 @@ constexpr int64_t shared_bytes = stages * stage_bytes + 2 * parts * box_bytes + 
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+constexpr int lead = 2; // steps of each job that the first warpgroup begins before the second
+
 // Which stage is next, and how often all were used before.
 struct Turn {
     int stage = 0;
@@ -235,6 +237,9 @@ __device__ __forceinline__ void multiply_job(const Job &job, Stages &shared, cha
     for (int i = 0; i < units * 16; ++i) {
         sums[i] = 0.0f;
     }
+    if (lead != 0 && group == 1) {
+        asm volatile("bar.sync 1, %0;" ::"n"(multiplying) : "memory");
+    }
     int last = 0;
 #pragma unroll 1
     for (int step = 0; step < job.steps; ++step) {
@@ -247,6 +252,9 @@ __device__ __forceinline__ void multiply_job(const Job &job, Stages &shared, cha
         begin_products();
         multiply<T, b_down, a_down, units>(sums, b, a);
         end_group_of_products();
+        if (lead != 0 && group == 0 && step == min(lead, job.steps) - 1) {
+            asm volatile("bar.arrive 1, %0;" ::"n"(multiplying) : "memory");
+        }
         wait_for_products_but<1>();
         if (step != 0) {
             release(shared, last);
@@ -417,7 +425,7 @@ opdock::Status start(const opdock::Call &call, const Groups<T> &all) {
         return allowed;
     }
     const int64_t tiles = most_tiles(all), units = compute_units(call);
-    auto *const taken = all.a_down && tiles > 2 * units ? static_cast<int *>(call.workspace()) : nullptr;
+    auto *const taken = tiles > 2 * units ? static_cast<int *>(call.workspace()) : nullptr;
     if (taken != nullptr) {
         opdock::Status cleared =
             checked("clearing a counter", cudaMemsetAsync(taken, 0, sizeof *taken, static_cast<Stream>(call.stream())));
