@@ -65,6 +65,9 @@ std::optional<MadeUp::Kind> made_up_kind(std::string_view word) {
     if (word == "random") {
         return MadeUp::Kind::random;
     }
+    if (word == "spaced") {
+        return MadeUp::Kind::spaced;
+    }
     if (word == "zeros") {
         return MadeUp::Kind::zeros;
     }
@@ -84,11 +87,17 @@ MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view 
     MadeUp made_up{kind, parse_dtype(rest.substr(0, open)), parse_dims(rest.substr(open + 1, close - open - 1), whole)};
     const std::string_view range = rest.substr(close + 1);
     if (!range.empty()) {
-        if (kind != MadeUp::Kind::random || range.front() != ':') {
-            malformed(whole,
-                      kind == MadeUp::Kind::random ? "':' and a range after the dims" : "nothing after the dims");
+        const bool has_range = kind == MadeUp::Kind::random || kind == MadeUp::Kind::spaced;
+        if (!has_range || range.front() != ':') {
+            malformed(whole, has_range ? "':' and a range after the dims" : "nothing after the dims");
         }
         made_up.range = parse_range(range.substr(1), made_up.dtype, whole);
+        if (kind == MadeUp::Kind::spaced && is_integer(made_up.dtype) &&
+            made_up.range->second == integers_of(made_up.dtype).second) {
+            malformed(whole, "a last number that " + std::string(files::dtype_name(made_up.dtype)) + " has");
+        }
+    } else if (kind == MadeUp::Kind::spaced) {
+        malformed(whole, "the first and the last number, such as " + std::string(whole) + ":0..100");
     } else if (!may_guess && wants_guess(made_up)) {
         malformed(whole, "a range for random integers, such as " + std::string(whole) + ":0..100");
     }

@@ -13,11 +13,12 @@ namespace opdock::op_call {
 
 // "random:i64[8]:0..100"
 struct MadeUp {
-    enum class Kind { random, zeros, ones };
+    enum class Kind { random, spaced, zeros, ones };
     Kind kind = Kind::random;
     uint32_t dtype = 0; // packed
     std::vector<int64_t> shape;
-    // Of random: evenly spread from the first to the second, which integers do not reach.
+    // Of random: evenly spread from the first to the second, which integers do not reach. Of spaced: the first value
+    // and the last.
     std::optional<std::pair<double, double>> range = std::nullopt;
 };
 
@@ -34,12 +35,13 @@ struct FilePart {
 
 // What a SOURCE may be, for messages; continues after an indentation of two.
 inline constexpr const char *source_forms = "SOURCE is FILE.npy, FILE.safetensors:NAME, random:bf16[64,1024],\n"
-                                            "  random:i64[8]:0..100, zeros:DTYPE[DIMS] or ones:DTYPE[DIMS]";
+                                            "  random:i64[8]:0..100, spaced:i32[9]:0..64, zeros:DTYPE[DIMS]\n"
+                                            "  or ones:DTYPE[DIMS]";
 
 inline constexpr const char *shape_or_source_forms =
     "SOURCE is DTYPE[DIMS], short for random:DTYPE[DIMS], such as bf16[64,1024],\n"
-    "  or FILE.npy, FILE.safetensors:NAME, random:i64[8]:0..100, zeros:DTYPE[DIMS]\n"
-    "  or ones:DTYPE[DIMS]";
+    "  or FILE.npy, FILE.safetensors:NAME, random:i64[8]:0..100, spaced:i32[9]:0..64,\n"
+    "  zeros:DTYPE[DIMS] or ones:DTYPE[DIMS]";
 inline constexpr const char *shape_forms = "SOURCE is DTYPE[DIMS], such as bf16[64,1024]";
 
 using Source = std::variant<MadeUp, FilePart>;

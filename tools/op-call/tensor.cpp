@@ -42,6 +42,14 @@ double random_value(Random &random, const MadeUp &made_up) {
     return is_integer(made_up.dtype) ? std::min(std::floor(value), high - 1) : value;
 }
 
+// From the first number of the range to the last; integers are rounded down.
+double spaced_value(size_t index, size_t count, const MadeUp &made_up) {
+    const auto [first, last] = *made_up.range;
+    const double steps = static_cast<double>(std::max<size_t>(count, 2) - 1);
+    const double value = first + (last - first) * static_cast<double>(index) / steps;
+    return is_integer(made_up.dtype) ? std::floor(value) : value;
+}
+
 size_t bytes_of(uint32_t dtype, const std::vector<int64_t> &shape) {
     try {
         return files::byte_size(dtype, shape);
@@ -76,6 +84,12 @@ HostTensor make_up(const MadeUp &made_up, uint64_t seed) {
     constexpr size_t most_drawn = 4'194'301;
     HostTensor tensor(made_up.dtype, made_up.shape);
     if (made_up.kind == MadeUp::Kind::zeros) {
+        return tensor;
+    }
+    if (made_up.kind == MadeUp::Kind::spaced) {
+        for (size_t i = 0; i < tensor.values; ++i) {
+            store_element(tensor.dtype, tensor.memory.get(), i, spaced_value(i, tensor.values, made_up));
+        }
         return tensor;
     }
     Random random(seed);

@@ -63,6 +63,8 @@ std::string source_text(const Source &source) {
     switch (std::get<MadeUp>(source).kind) {
     case MadeUp::Kind::random:
         return "random";
+    case MadeUp::Kind::spaced:
+        return "spaced";
     case MadeUp::Kind::zeros:
         return "zeros";
     default:

@@ -67,6 +67,7 @@ A SOURCE is a file or made up:
   random:bf16[64,1024]        standard normal numbers
   random:i64[8]:0..100        evenly spread, 0 to 99; integers need a range
   random:f32[8]:-1..1         evenly spread, -1 to 1
+  spaced:i32[9]:0..64         0, 8, 16, to 64
   zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
 A list parameter takes --in (and --output) once for each tensor. A 'mut' input
 can be written with --output as well.)",

@@ -2,9 +2,10 @@
 // theirs from the starts on the device. Starts that the host would refuse, as it does not see them, lead to no other
 // memory.
 //
-// NVIDIA's tensor cores multiply f16 and bf16 where rows are aligned; one plain kernel does everything else.
+// NVIDIA's tensor cores multiply f16 and bf16 where rows are aligned, on compute capability 9.0 by warpgroups
+// (grouped_linear_warpgroups.cu); one plain kernel does everything else.
 #include "copy_async.cuh"
-#include "launch.hpp"
+#include "grouped_linear.cuh"
 #include "numbers.cuh"
 #include "ops/ops.hpp"
 #include "shared_memory.hpp"
@@ -12,33 +13,6 @@
 
 namespace gpu {
 namespace {
-
-// For each group c(i, j) = sum over p of a(i, p) * b(j, p). A matrix lies in rows: i, or where it is down p. With a
-// down (wgrad) the groups are stretches of p and have a c each; else they are stretches of i and have a b each.
-template<class T>
-struct Groups {
-    const T *a, *b;
-    T *c;
-    const int32_t *starts;
-    int64_t rows; // of all groups, and behind them
-    int64_t groups;
-    int64_t height;  // of c; with a down
-    int64_t columns; // of c
-    int64_t depth;   // without a down
-    int64_t a_step, b_step;
-    bool a_down, b_down;
-
-    int64_t blocks(int side) const {
-        const int64_t across = ceil_div(columns, side);
-        return across * (a_down ? groups * ceil_div(height, side) : pieces(side));
-    }
-    // Tiles of rows: at most one more for each group, and for what is behind them, than the rows have.
-    __host__ __device__ int64_t pieces(int side) const { return rows / side + groups + 1; }
-    // Of a group, or of what is behind the last one.
-    __device__ __forceinline__ int64_t start(int64_t group) const {
-        return group > groups ? rows : min(max(static_cast<int64_t>(starts[group]), int64_t(0)), rows);
-    }
-};
 
 // What a block computes, from its corner on.
 template<class T>
@@ -328,6 +302,9 @@ template<class T>
 opdock::Status multiply(const opdock::Call &call, const Groups<T> &all) {
 #ifndef __HIP__
     if constexpr (sizeof(T) == 2) {
+        if (fits_warpgroups(call, all)) {
+            return multiply_by_warpgroups(call, all);
+        }
         const int64_t unaligned = (all.height | all.columns | all.a_step | all.b_step) % 8;
         if (unaligned == 0 && all_aligned(all.a, all.b, all.c) && shared_memory(call) >= tile_bytes + besides) {
             return all.a_down   ? on_tensor_cores<T, true, true>(call, all)
@@ -386,9 +363,10 @@ opdock::Status wgrad(const opdock::Call &call) {
 
 void add_grouped_linear(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::grouped_linear_fwd, any_float, {opdock::kernel<&by_rows<false>>, Knobs::none});
-    plugin.add(ops::grouped_linear_dgrad, any_float, {opdock::kernel<&by_rows<true>>, Knobs::none});
-    plugin.add(ops::grouped_linear_wgrad, any_float, {opdock::kernel<&wgrad>, Knobs::none});
+    const auto workspace = opdock::workspace_size<&warpgroups_workspace>;
+    plugin.add(ops::grouped_linear_fwd, any_float, {opdock::kernel<&by_rows<false>>, Knobs::none, nullptr, workspace});
+    plugin.add(ops::grouped_linear_dgrad, any_float, {opdock::kernel<&by_rows<true>>, Knobs::none, nullptr, workspace});
+    plugin.add(ops::grouped_linear_wgrad, any_float, {opdock::kernel<&wgrad>, Knobs::none, nullptr, workspace});
 }
 
 } // namespace gpu

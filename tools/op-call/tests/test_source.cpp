@@ -29,6 +29,20 @@ TEST_CASE("a range follows the dims") {
     CHECK(values.range->second == 2000.0);
 }
 
+TEST_CASE("spaced numbers have a first and a last one, which the dtype has") {
+    const auto starts = std::get<MadeUp>(parse_source("spaced:i32[9]:0..64"));
+    CHECK(starts.kind == MadeUp::Kind::spaced);
+    REQUIRE(starts.range);
+    CHECK(starts.range->second == 64.0);
+    CHECK_FALSE(wants_guess(starts));
+    CHECK_NOTHROW(parse_source("spaced:u8[2]:0..255"));
+    CHECK_THROWS_WITH_AS(parse_source("spaced:u8[2]:0..256"),
+                         "'spaced:u8[2]:0..256': expected a last number that u8 has", UsageError);
+    CHECK_THROWS_WITH_AS(parse_source("spaced:i32[9]"),
+                         "'spaced:i32[9]': expected the first and the last number, such as spaced:i32[9]:0..100",
+                         UsageError);
+}
+
 TEST_CASE("random integers without a range are a usage error that shows one") {
     CHECK_THROWS_WITH_AS(parse_source("random:i64[8]"),
                          "'random:i64[8]': expected a range for random integers, such as random:i64[8]:0..100",

@@ -1,5 +1,6 @@
 #include "op-call/tensor.hpp"
 
+#include <cmath>
 #include <cstring>
 
 #include <doctest/doctest.h>
@@ -47,6 +48,18 @@ TEST_CASE("random numbers without a range are standard normal") {
     }
     CHECK(sum / 20000 == doctest::Approx(0).scale(1).epsilon(0.03));
     CHECK(squares / 20000 == doctest::Approx(1).epsilon(0.03));
+}
+
+TEST_CASE("spaced numbers are at even distances, and integers are rounded down") {
+    const HostTensor starts = made("spaced:i32[5]:0..10");
+    const HostTensor values = made("spaced:f32[3]:-1..1");
+    for (size_t i = 0; i < 5; ++i) {
+        CHECK(load_element(starts.dtype, starts.memory.get(), i) == std::floor(2.5 * static_cast<double>(i)));
+    }
+    for (size_t i = 0; i < 3; ++i) {
+        CHECK(load_element(values.dtype, values.memory.get(), i) == static_cast<double>(i) - 1);
+    }
+    CHECK(load_element(OPDOCK_I64, made("spaced:i64[1]:3..4").memory.get(), 0) == 3);
 }
 
 TEST_CASE("zeros are zero and ones are one") {

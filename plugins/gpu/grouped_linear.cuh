@@ -1,0 +1,44 @@
+// The groups of grouped_linear, as all of its kernels have them.
+#pragma once
+
+#include <cstdint>
+
+#include "launch.hpp"
+
+namespace gpu {
+
+// For each group c(i, j) = sum over p of a(i, p) * b(j, p). A matrix lies in rows: i, or where it is down p. With a
+// down (wgrad) the groups are stretches of p and have a c each; else they are stretches of i and have a b each.
+template<class T>
+struct Groups {
+    const T *a, *b;
+    T *c;
+    const int32_t *starts;
+    int64_t rows; // of all groups, and behind them
+    int64_t groups;
+    int64_t height;  // of c; with a down
+    int64_t columns; // of c
+    int64_t depth;   // without a down
+    int64_t a_step, b_step;
+    bool a_down, b_down;
+
+    int64_t blocks(int side) const {
+        const int64_t across = ceil_div(columns, side);
+        return across * (a_down ? groups * ceil_div(height, side) : pieces(side));
+    }
+    // Tiles of rows: at most one more for each group, and for what is behind them, than the rows have.
+    __host__ __device__ int64_t pieces(int side) const { return rows / side + groups + 1; }
+    // Of a group, or of what is behind the last one.
+    __device__ __forceinline__ int64_t start(int64_t group) const {
+        return group > groups ? rows : min(max(static_cast<int64_t>(starts[group]), int64_t(0)), rows);
+    }
+};
+
+// Whether the kernel for warpgroups (compute capability 9.0) takes these groups on the call's device.
+template<class T>
+bool fits_warpgroups(const opdock::Call &call, const Groups<T> &all);
+template<class T>
+opdock::Status multiply_by_warpgroups(const opdock::Call &call, const Groups<T> &all);
+uint64_t warpgroups_workspace(const opdock::Problem &problem);
+
+} // namespace gpu
