@@ -45,7 +45,7 @@ class Gradients(unittest.TestCase):
 
     def test_each_backward_op_is_the_gradient_of_its_forward(self):
         """NAME_bwd that of NAME_fwd or NAME: what it takes and gives is found by name, as python/opdock does."""
-        draw = Source(self.rng, {"T": "f64", "U": "f64"})
+        draw = Source(self.rng, {"T": "f64", "U": "f64", "P": "i64"})
         checked = 0
         for name in [one.removesuffix("_bwd") for one in OPS if one.endswith("_bwd")]:
             forward = name + "_fwd" if name + "_fwd" in OPS else name
