@@ -145,7 +145,7 @@ bool Reference::takes(const Shapes &shapes) const {
         const auto begins = [&](const char *dtype) {
             return signature_.text.find(variable + " in " + dtype) != std::string::npos;
         };
-        dtypes[variable] = begins("e4m3") ? OPDOCK_E4M3 : begins("i32") ? OPDOCK_I32 : OPDOCK_F32;
+        dtypes[variable] = begins("e4m3") ? OPDOCK_E4M3 : begins("i64") ? OPDOCK_I64 : OPDOCK_F32;
     }
     Operands inputs(signature_.inputs.size());
     Case plain;

@@ -72,10 +72,15 @@ class TokenCoefficients {
 
 template<class T>
 HWY_INLINE float reciprocal_size(const T *row, size_t n, double eps) {
-    const double squares = sum(n, [=](size_t i, auto extent, VF total) HWY_ATTR {
+    double squares = sum(n, [=](size_t i, auto extent, VF total) HWY_ATTR {
         const VF x = load(row + i, extent);
         return hn::MulAdd(x, x, total);
     });
+    if (HWY_UNLIKELY(std::isinf(squares))) { // of numbers whose squares are past the largest f32
+        squares = 0;
+        for (size_t i = 0; i < n; ++i)
+            squares += static_cast<double>(float(row[i])) * static_cast<double>(float(row[i]));
+    }
     return static_cast<float>(1 / std::sqrt(squares / static_cast<double>(HWY_MAX(n, size_t{1})) + eps));
 }
 
