@@ -8,6 +8,14 @@
 
 namespace cpu {
 
+// Where the tables have no rows no position is right.
+inline opdock::Status check_table_rows(const opdock::Problem &problem) {
+    const uint32_t positions = problem.c().n_inputs - 3;
+    return problem.input(positions)->shape[0] > 0 && problem.input(positions + 1)->shape[0] == 0
+               ? opdock::invalid_argument("positions: the tables have no rows")
+               : opdock::Status();
+}
+
 class PositionTables {
   public:
     // None.

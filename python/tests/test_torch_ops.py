@@ -33,8 +33,8 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     """Arguments of an op, all dims of which are 8."""
     signature = _ops._signatures[op]
     others = {"...": 3, "2*n": 16, "g+1": 9}
-    others["r"] = (
-        64 if op.startswith("moe_") else 4 if op.endswith(("positions", "positions_bwd")) or "norm_rope" in op else 8
+    others |= (
+        {"r": 64} if op.startswith("moe_") else {"r": 4} if "cos: " in signature.text else {}
     )  # r == t*k, 2*r <= d
 
     def tensor(parameter):

@@ -180,8 +180,9 @@ constexpr Operand backward_operands[] = {
     {"grad_key_weight"}};
 
 template<const auto &operands>
-opdock::Status check_operands(const opdock::Problem &problem) {
-    return check_rows(problem, operands);
+opdock::Status check_heads(const opdock::Problem &problem) {
+    opdock::Status valid = check_table_rows(problem);
+    return valid.ok() ? check_rows(problem, operands) : std::move(valid);
 }
 
 // The query's input is number `first`, the key's the next one; `which` is 0 or 1. Weights follow both.
@@ -257,9 +258,9 @@ opdock::Status backward(const opdock::Call &call) {
 void add_qk_norm_rope(Plugin &plugin) {
     namespace ops = opdock::ops;
     plugin.add(ops::qk_norm_rope, weighted_with_positions,
-               {opdock::kernel<&forward>, opdock::supports<&check_operands<forward_operands>>});
+               {opdock::kernel<&forward>, opdock::supports<&check_heads<forward_operands>>});
     plugin.add(ops::qk_norm_rope_bwd, weighted_with_positions,
-               {opdock::kernel<&backward>, opdock::supports<&check_operands<backward_operands>>,
+               {opdock::kernel<&backward>, opdock::supports<&check_heads<backward_operands>>,
                 opdock::workspace_size<&workspace_for_sums>});
 }
 

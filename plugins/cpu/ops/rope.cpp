@@ -133,7 +133,8 @@ constexpr Operand two_at_positions[] = {{"query"}, {"key"},       {"positions", 
 
 template<const auto &operands>
 opdock::Status check_operands(const opdock::Problem &problem) {
-    return check_rows(problem, operands);
+    opdock::Status valid = check_table_rows(problem);
+    return valid.ok() ? check_rows(problem, operands) : std::move(valid);
 }
 
 // Input i into output i, by what says how.

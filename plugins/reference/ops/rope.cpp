@@ -99,6 +99,13 @@ Status supports_rope(const Problem &problem) {
     return rotated % 2 == 0 ? Status() : opdock::invalid_argument(odd(rotated));
 }
 
+Status supports_positions(const Problem &problem) {
+    const std::uint32_t positions = problem.c().n_inputs - 3;
+    return problem.input(positions)->shape[0] > 0 && problem.input(positions + 1)->shape[0] == 0
+               ? opdock::invalid_argument("positions: the tables have no rows")
+               : Status();
+}
+
 // What a rope with positions takes last: these, and the tables.
 class Tables {
   public:
@@ -253,12 +260,17 @@ void add_rope(Plugin &plugin) {
     plugin.add(ops::fused_rope_bwd, any_float, opdock::kernel<&fused_rope_bwd>, opdock::supports<&supports_rope>);
     plugin.add(ops::fused_rope_qk_fwd, any_float, opdock::kernel<&fused_rope_qk_fwd>, opdock::supports<&supports_rope>);
     plugin.add(ops::fused_rope_qk_bwd, any_float, opdock::kernel<&fused_rope_qk_bwd>, opdock::supports<&supports_rope>);
-    plugin.add(ops::rope_positions, with_positions, opdock::kernel<&rotate_to_positions<turn_forward, 1>>);
-    plugin.add(ops::rope_positions_bwd, with_positions, opdock::kernel<&rotate_to_positions<turn_backward, 1>>);
-    plugin.add(ops::rope_qk_positions, with_positions, opdock::kernel<&rotate_to_positions<turn_forward, 2>>);
-    plugin.add(ops::rope_qk_positions_bwd, with_positions, opdock::kernel<&rotate_to_positions<turn_backward, 2>>);
-    plugin.add(ops::qk_norm_rope, weighted_with_positions, opdock::kernel<&qk_norm_rope<false>>);
-    plugin.add(ops::qk_norm_rope_bwd, weighted_with_positions, opdock::kernel<&qk_norm_rope<true>>);
+    const auto at_positions = opdock::supports<&supports_positions>;
+    plugin.add(ops::rope_positions, with_positions, opdock::kernel<&rotate_to_positions<turn_forward, 1>>,
+               at_positions);
+    plugin.add(ops::rope_positions_bwd, with_positions, opdock::kernel<&rotate_to_positions<turn_backward, 1>>,
+               at_positions);
+    plugin.add(ops::rope_qk_positions, with_positions, opdock::kernel<&rotate_to_positions<turn_forward, 2>>,
+               at_positions);
+    plugin.add(ops::rope_qk_positions_bwd, with_positions, opdock::kernel<&rotate_to_positions<turn_backward, 2>>,
+               at_positions);
+    plugin.add(ops::qk_norm_rope, weighted_with_positions, opdock::kernel<&qk_norm_rope<false>>, at_positions);
+    plugin.add(ops::qk_norm_rope_bwd, weighted_with_positions, opdock::kernel<&qk_norm_rope<true>>, at_positions);
 }
 
 } // namespace reference

@@ -44,31 +44,31 @@
 #define OPDOCK_OP_ROPE_POSITIONS                                                                                       \
     "rope_positions(input: T[t, h, d], positions: P[t], cos: f32[m, r], sin: f32[m, r], "                              \
     "*, interleaved: bool = false) "                                                                                   \
-    "-> (output ~ input: T[t, h, d]) where 2*r <= d, P in i32|i64"
+    "-> (output ~ input: T[t, h, d]) where 2*r <= d, P in i64|i32"
 
 /* The transpose: the rotation by -sin. */
 #define OPDOCK_OP_ROPE_POSITIONS_BWD                                                                                   \
     "rope_positions_bwd(grad: T[t, h, d], positions: P[t], cos: f32[m, r], sin: f32[m, r], "                           \
     "*, interleaved: bool = false) "                                                                                   \
-    "-> (grad_input ~ grad: T[t, h, d]) where 2*r <= d, P in i32|i64"
+    "-> (grad_input ~ grad: T[t, h, d]) where 2*r <= d, P in i64|i32"
 
 /* Both tensors of an attention, as rope_positions rotates each; h query heads and g key heads. */
 #define OPDOCK_OP_ROPE_QK_POSITIONS                                                                                    \
     "rope_qk_positions(query: T[t, h, d], key: T[t, g, d], positions: P[t], cos: f32[m, r], sin: f32[m, r], "          \
     "*, interleaved: bool = false) "                                                                                   \
-    "-> (query_out ~ query: T[t, h, d], key_out ~ key: T[t, g, d]) where 2*r <= d, P in i32|i64"
+    "-> (query_out ~ query: T[t, h, d], key_out ~ key: T[t, g, d]) where 2*r <= d, P in i64|i32"
 #define OPDOCK_OP_ROPE_QK_POSITIONS_BWD                                                                                \
     "rope_qk_positions_bwd(grad_query_out: T[t, h, d], grad_key_out: T[t, g, d], positions: P[t], "                    \
     "cos: f32[m, r], sin: f32[m, r], *, interleaved: bool = false) "                                                   \
     "-> (grad_query ~ grad_query_out: T[t, h, d], grad_key ~ grad_key_out: T[t, g, d]) "                               \
-    "where 2*r <= d, P in i32|i64"
+    "where 2*r <= d, P in i64|i32"
 
 /* Each head of query and key is normalized, then rotated as by rope_qk_positions: with s = 1 / sqrt(mean(x^2) + eps) of
  * a head x, what is rotated is x * s * weight, which is not rounded in between. */
 #define OPDOCK_OP_QK_NORM_ROPE                                                                                         \
     "qk_norm_rope(query: T[t, h, d], key: T[t, g, d], query_weight: U[d], key_weight: U[d], positions: P[t], "         \
     "cos: f32[m, r], sin: f32[m, r], *, eps: float = 1e-6, interleaved: bool = false) "                                \
-    "-> (query_out ~ query: T[t, h, d], key_out ~ key: T[t, g, d]) where 2*r <= d, P in i32|i64"
+    "-> (query_out ~ query: T[t, h, d], key_out ~ key: T[t, g, d]) where 2*r <= d, P in i64|i32"
 
 /* With u the gradient rotated back, s as above, y = x * s and v = u * weight: grad_query (grad_key) is
  * s * (v - y * mean(v * y)), and the gradient of a weight is the sum of u * y over tokens and heads. */
@@ -77,7 +77,7 @@
     "query_weight: U[d], key_weight: U[d], positions: P[t], cos: f32[m, r], sin: f32[m, r], "                          \
     "*, eps: float = 1e-6, interleaved: bool = false) "                                                                \
     "-> (grad_query ~ grad_query_out: T[t, h, d], grad_key ~ grad_key_out: T[t, g, d], "                               \
-    "grad_query_weight: U[d]?, grad_key_weight: U[d]?) where 2*r <= d, P in i32|i64"
+    "grad_query_weight: U[d]?, grad_key_weight: U[d]?) where 2*r <= d, P in i64|i32"
 
 /* X(name, NAME) for each op of this header: OPDOCK_OP_NAME is its signature, opdock::ops::name its declaration. */
 #define OPDOCK_ROPE_OPS(X)                                                                                             \
