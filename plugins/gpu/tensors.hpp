@@ -1,4 +1,4 @@
-// Shapes and pointers of a call. All but those of rope ask the host for contiguous tensors.
+// Shapes and pointers of a call. Most ask the host for contiguous tensors.
 #pragma once
 
 #include <cstdint>
