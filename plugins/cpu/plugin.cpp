@@ -49,12 +49,14 @@ void register_all(opdock::Registry &registry) {
     cpu::add_multi_tensor(plugin);
     cpu::add_optimizer(plugin);
     cpu::add_permute(plugin);
+    cpu::add_qk_norm_rope(plugin);
     cpu::add_quantize(plugin);
     cpu::add_quantize_fused(plugin);
     cpu::add_quantize_per_token(plugin);
     cpu::add_rmsnorm(plugin);
     cpu::add_rmsnorm_bwd(plugin);
     cpu::add_rope(plugin);
+    cpu::add_sampling(plugin);
     cpu::add_softmax(plugin);
     cpu::add_topk(plugin);
     cpu::add_topk_sigmoid(plugin);

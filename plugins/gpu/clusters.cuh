@@ -1,4 +1,4 @@
-// Clusters: two blocks that run at the same time and write to each other's shared memory. NVIDIA's devices have them
+// Clusters: blocks that run at the same time and reach each other's shared memory. NVIDIA's devices have them
 // since compute capability 9.0; on others nobody starts one.
 #pragma once
 
@@ -34,6 +34,7 @@ inline bool has_clusters(const opdock::Problem &problem) {
 // What threads of both blocks wrote before is there afterwards. All of them take part.
 __device__ __forceinline__ void wait_for_cluster() {
 #ifdef GPU_CLUSTERS
+    __syncwarp();
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
@@ -49,6 +50,21 @@ __device__ __forceinline__ void store_in_cluster(float *shared, int rank, float 
 #else
     static_cast<void>(shared), static_cast<void>(rank), static_cast<void>(value);
 #endif
+}
+
+// Reads what is where `shared` is in the block of that rank.
+__device__ __forceinline__ uint64_t load_from_cluster(const uint64_t *shared, int rank) {
+    uint64_t value = *shared;
+#ifdef GPU_CLUSTERS
+    asm volatile("{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %1, %2;\n\t"
+                 "ld.shared::cluster.u64 %0, [there];\n\t}"
+                 : "=l"(value)
+                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))), "r"(rank)
+                 : "memory");
+#else
+    static_cast<void>(rank);
+#endif
+    return value;
 }
 
 // reduce() over both blocks, of at most 512 threads each. `shared`, as reduce() has it, is at the same place in both;

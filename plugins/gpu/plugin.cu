@@ -115,11 +115,13 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_normalization_bwd(plugin);
         gpu::add_optimizers(plugin);
         gpu::add_permute(plugin);
+        gpu::add_qk_norm_rope(plugin);
         gpu::add_quantization(plugin);
         gpu::add_quantize_blocks(plugin);
         gpu::add_quantize_fused(plugin);
         gpu::add_quantize_per_token(plugin);
         gpu::add_rope(plugin);
+        gpu::add_sampling(plugin);
         gpu::add_softmax(plugin);
         gpu::add_topk(plugin);
     });

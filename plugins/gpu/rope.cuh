@@ -1,4 +1,4 @@
-// Rotating pairs of dims: what the kernels of fused_rope_* share, and those kernels.
+// Rotating pairs of dims: what the kernels of fused_rope_* and rope_*positions share, and those kernels.
 //
 // All are one rotation: out = x cosine + partner cross, where cross holds the sines with the signs and, backward, the
 // places of the transpose. A block computes the coefficients of its positions once, for the rows (batch and heads) that
@@ -34,7 +34,6 @@ struct Rope {
     int64_t positions, rows; // rows of each position
     int dims, rotated;
     int pairs, columns; // columns that are rotated, and all
-    int64_t freqs_step; // elements from a position to the next in freqs
     bool transposed;    // backward
 
     // A block works on `width` columns of `lanes` rows at once. It has several positions where these have few rows; a
@@ -80,7 +79,7 @@ struct Places {
 };
 
 // The library's, which for large angles needs memory of the thread's own: called, so that nobody else pays for it.
-__device__ __noinline__ float2 sine_and_cosine_of_large(float angle) {
+inline __device__ __noinline__ float2 sine_and_cosine_of_large(float angle) {
     float sine, cosine;
     sincosf(angle, &sine, &cosine);
     return {sine, cosine};
@@ -126,6 +125,52 @@ __device__ __forceinline__ Coefficients coefficients_of(float angle_x, float ang
     found.cross_y = transposed ? -sine_x : sine_y;
     return found;
 }
+
+// Two numbers from which the coefficients of a pair of dims (i, j) come, number `pair` of all.
+struct PairNumbers {
+    float first, second;
+};
+
+// Where they come from: angles of each position and dim,
+struct Angles {
+    const float *freqs;
+    int64_t step; // elements from a position to the next
+
+    __device__ __forceinline__ const float *row(int64_t position) const { return freqs + position * step; }
+    static __device__ __forceinline__ PairNumbers read(const float *row, int i, int j, int /*pair*/) {
+        return {row[i], row[j]};
+    }
+    static __device__ __forceinline__ Coefficients coefficients(PairNumbers angles, bool transposed) {
+        return coefficients_of(angles.first, angles.second, transposed);
+    }
+};
+
+// or rows of tables of cosines and sines, which the position of each token names. One that is none is taken for the
+// nearest that is: what is on the device nobody checks.
+struct Tables {
+    const void *positions; // of 8 bytes, or of 4
+    const float *cos, *sin;
+    int64_t size, positions_step, cos_step, sin_step;
+    bool has_wide_positions;
+
+    struct Row {
+        const float *cos, *sin;
+    };
+    __device__ __forceinline__ Row row(int64_t token) const {
+        const int64_t at = token * positions_step;
+        const int64_t named = has_wide_positions ? static_cast<const int64_t *>(positions)[at]
+                                                 : static_cast<const int32_t *>(positions)[at];
+        const int64_t position = named < 0 ? 0 : named < size ? named : size - 1;
+        return {cos + position * cos_step, sin + position * sin_step};
+    }
+    static __device__ __forceinline__ PairNumbers read(Row row, int /*i*/, int /*j*/, int pair) {
+        return {row.cos[pair], row.sin[pair]};
+    }
+    static __device__ __forceinline__ Coefficients coefficients(PairNumbers numbers, bool transposed) {
+        const float cross = transposed ? numbers.second : -numbers.second;
+        return {numbers.first, numbers.first, cross, -cross};
+    }
+};
 
 // Where a thread stands: its column, and its first row.
 struct Stand {
@@ -176,9 +221,9 @@ __device__ __forceinline__ Part<T, tensors> part_of(const Tasks<T, tensors> &tas
 
 // For few rows, when what counts is how soon the first thread is done: each has one row of one column, and computes the
 // coefficients itself.
-template<class T, int N, bool interleaved, int tensors>
+template<class T, int N, bool interleaved, int tensors, class Source>
 __global__ void __launch_bounds__(512)
-    few_rows_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const float *freqs) {
+    few_rows_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const Source source) {
     wait_for_earlier_kernels();
     let_the_next_start(1024);
     const Part<T, tensors> part = part_of(tasks);
@@ -196,18 +241,24 @@ __global__ void __launch_bounds__(512)
     }
     const Places<N, interleaved> places = {shape.rotated / 2, shape.width};
     const int starts[2] = {places.first_dim(at.column()), places.second_dim(at.column())};
-    float x[2][N], angles[2][N], new_x[2][N];
-    for (int half = 0; half < 2; ++half) {
-        load<N>(from + starts[half], x[half]);
-        for (int k = 0; k < N; ++k) {
-            angles[half][k] = freqs[at.position() * shape.freqs_step + starts[half] + k];
-        }
+    float x[2][N], new_x[2][N];
+    PairNumbers numbers[N];
+    load<N>(from + starts[0], x[0]);
+    load<N>(from + starts[1], x[1]);
+    const auto row = source.row(at.position());
+    // Of 2 N elements.
+    const auto first_of = [](int pair) { return interleaved ? 2 * pair : pair; };
+    const auto second_of = [](int pair) { return interleaved ? 2 * pair + 1 : N + pair; };
+#pragma unroll
+    for (int pair = 0; pair < N; ++pair) {
+        const int i = first_of(pair), j = second_of(pair);
+        numbers[pair] = Source::read(row, starts[i / N] + i % N, starts[j / N] + j % N, at.column() * N + pair);
     }
 #pragma unroll
     for (int pair = 0; pair < N; ++pair) {
-        const int i = interleaved ? 2 * pair : pair, j = interleaved ? 2 * pair + 1 : N + pair; // of 2 N elements
+        const int i = first_of(pair), j = second_of(pair);
         const float x_i = x[i / N][i % N], x_j = x[j / N][j % N];
-        const Coefficients found = coefficients_of(angles[i / N][i % N], angles[j / N][j % N], shape.transposed);
+        const Coefficients found = Source::coefficients(numbers[pair], shape.transposed);
         new_x[i / N][i % N] = fmaf(x_i, found.cosine_x, x_j * found.cross_x);
         new_x[j / N][j % N] = fmaf(x_j, found.cosine_y, x_i * found.cross_y);
     }
@@ -215,8 +266,9 @@ __global__ void __launch_bounds__(512)
     store<N>(to + starts[1], new_x[1]);
 }
 
-template<class T, int N, int unroll, bool interleaved, int tensors>
-__global__ void __launch_bounds__(512, 2) rope_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const float *freqs) {
+template<class T, int N, int unroll, bool interleaved, int tensors, class Source>
+__global__ void __launch_bounds__(512, 2)
+    rope_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const Source source) {
     wait_for_earlier_kernels();
     extern __shared__ float coefficients[];
     const Part<T, tensors> part = part_of(tasks);
@@ -256,10 +308,10 @@ __global__ void __launch_bounds__(512, 2) rope_kernel(GPU_READ_ONLY const Tasks<
         const int in_position = e - p * pairs_of_position;
         const int pair = at.first_column * N + in_position;
         if (pair < shape.pairs * N && at.first_position + p < shape.positions) {
-            const float *angles = freqs + (at.first_position + p) * shape.freqs_step;
             const int i = interleaved ? 2 * pair : pair;
             const int j = interleaved ? 2 * pair + 1 : pair + places.half;
-            const Coefficients found = coefficients_of(angles[i], angles[j], shape.transposed);
+            const auto numbers = Source::read(source.row(at.first_position + p), i, j, pair);
+            const Coefficients found = Source::coefficients(numbers, shape.transposed);
             float *cosine = coefficients + p * 2 * of_position;
             float *cross = cosine + of_position;
             const int at_i = interleaved ? 2 * in_position : in_position;

@@ -1,4 +1,4 @@
-// Shapes and pointers of a call. All but those of rope ask the host for contiguous tensors.
+// Shapes and pointers of a call. Most ask the host for contiguous tensors.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,11 @@ inline constexpr const char *to_8_bits =
 inline constexpr const char *weighted_to_fp8 =
     "f32,f32,e4m3|f32,f32,e5m2|f16,f16,e4m3|f16,f16,e5m2|f16,f32,e4m3|f16,f32,e5m2|"
     "bf16,bf16,e4m3|bf16,bf16,e5m2|bf16,f32,e4m3|bf16,f32,e5m2";
+// T, P; T, U, P.
+inline constexpr const char *with_positions = "f32,i32|f32,i64|f16,i32|f16,i64|bf16,i32|bf16,i64";
+inline constexpr const char *weighted_with_positions =
+    "f32,f32,i32|f32,f32,i64|f16,f16,i32|f16,f16,i64|f16,f32,i32|f16,f32,i64|bf16,bf16,i32|bf16,bf16,i64|"
+    "bf16,f32,i32|bf16,f32,i64";
 inline constexpr const char *from_fp8 = "e4m3,f32|e5m2,f32|e4m3,f16|e5m2,f16|e4m3,bf16|e5m2,bf16";
 
 } // namespace gpu

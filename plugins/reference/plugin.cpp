@@ -60,6 +60,7 @@ void register_all(opdock::Registry &registry) {
     reference::add_optimizer(plugin);
     reference::add_quantize(plugin);
     reference::add_rope(plugin);
+    reference::add_sampling(plugin);
     reference::add_softmax(plugin);
 }
 

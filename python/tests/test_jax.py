@@ -26,13 +26,16 @@ def normal(rng, *shape):
 def sample(rng, op, dtype):
     """Arguments of an op, all dims of which are 8."""
     signature = ours._signatures[op]
-    others = {"...": 3, "2*n": 16, "g+1": 9} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
+    others = {"...": 3, "2*n": 16, "g+1": 9}
+    others |= (
+        {"r": 64} if op.startswith("moe_") else {"r": 4} if "cos: " in signature.text else {}
+    )  # r == t*k, 2*r <= d
 
     def tensor(one):
         sizes = [int(dim) if dim.isdigit() else others.get(dim, 8) for dim in one.dims]
         if one.name.endswith("_starts"):  # of sequences in a batch of 1
             return None
-        own = jnp.float8_e4m3fn if one.dtype == "F" else ours._DTYPES.get(one.dtype, dtype)
+        own = {"F": jnp.float8_e4m3fn, "P": jnp.int32}.get(one.dtype, ours._DTYPES.get(one.dtype, dtype))
         if jnp.issubdtype(own, jnp.floating):
             positive = one.name in ("scale", "rsigma", "scale_inv", "exp_avg_sq")
             values = rng.standard_normal(sizes) * 0.5

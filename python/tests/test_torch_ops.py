@@ -32,7 +32,10 @@ def random(seed):
 def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     """Arguments of an op, all dims of which are 8."""
     signature = _ops._signatures[op]
-    others = {"...": 3, "2*n": 16, "g+1": 9} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
+    others = {"...": 3, "2*n": 16, "g+1": 9}
+    others |= (
+        {"r": 64} if op.startswith("moe_") else {"r": 4} if "cos: " in signature.text else {}
+    )  # r == t*k, 2*r <= d
 
     def tensor(parameter):
         sizes = [others.get(dim, 8) for dim in parameter.dims]
@@ -42,8 +45,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
             return None
         if parameter.name in ("slots", "places", "starts"):  # no two alike, or in order
             return torch.arange(math.prod(sizes), dtype=named).reshape(sizes)
-        if parameter.dtype == "F":
-            named = torch.float8_e4m3fn
+        named = {"F": torch.float8_e4m3fn, "P": torch.int64}.get(parameter.dtype, named)
         if named.is_floating_point:
             return (rand(*sizes) * 0.5 + (1.0 if parameter.name in ("scale", "rsigma", "scale_inv") else 0.0)).to(named)
         if parameter.name == "mask":
@@ -148,6 +150,10 @@ def tanh_gelu(x):
     return F.gelu(x, approximate="tanh")
 
 
+def rotated_at(x, positions):
+    return rotated(x[:, None], torch.cat([angles_of_tables, angles_of_tables], -1)[positions][:, None, None])[:, 0]
+
+
 def jensen_shannon(x, y):
     m = torch.log((x.exp() + y.exp()) / 2)
     return (x.exp() * (x - m) + y.exp() * (y - m)).sum(-1) / 2
@@ -160,6 +166,9 @@ mask[:, :, :, 6:] = 1
 probabilities = torch.softmax(torch.linspace(-2, 3, 24).reshape(3, 8), -1)
 apart = 4 * torch.arange(8)  # no two of them change places
 angles = torch.linspace(0, 3, 64).reshape(8, 1, 1, 8)
+angles_of_tables = torch.linspace(0, 3, 20).reshape(5, 4)
+tables = (angles_of_tables.cos(), angles_of_tables.sin())
+positions = torch.tensor([3, 0, 3])
 places = torch.tensor([[0, 3], [4, 1], [-6, 2]], dtype=torch.int32)  # of two choices of each, one dropped
 
 # What each op with gradients computes, in torch; and its inputs, all of which have gradients.
@@ -233,6 +242,11 @@ formulas = {
     ),
     "mul": (ops.mul, torch.mul, [(3, 8), (3, 8)]),
     "permute_021": (ops.permute_021, lambda x: x.mT, [(2, 3, 4)]),
+    "qk_norm_rope": (
+        lambda q, k, u, w: ops.qk_norm_rope(q, k, u, w, positions, *tables),
+        lambda q, k, u, w: tuple(rotated_at(F.rms_norm(x, [8], y, 1e-6), positions) for x, y in ((q, u), (k, w))),
+        [(3, 4, 8), (3, 2, 8), (8,), (8,)],
+    ),
     "qgeglu": (ops.qgeglu, gated(qgelu), [(3, 16)]),
     "qgelu": (ops.qgelu, qgelu, [(3, 8)]),
     "reglu": (ops.reglu, gated(torch.relu), [(3, 16)]),
@@ -241,6 +255,16 @@ formulas = {
         lambda x, w: ops.rmsnorm_fwd(x, w, zero_centered_gamma=True),
         lambda x, w: F.rms_norm(x, [8], 1 + w, 1e-5),
         [(3, 8), (8,)],
+    ),
+    "rope_positions": (
+        lambda x: ops.rope_positions(x, positions, *tables),
+        lambda x: rotated_at(x, positions),
+        [(3, 4, 8)],
+    ),
+    "rope_qk_positions": (
+        lambda q, k: ops.rope_qk_positions(q, k, positions.int(), *tables),
+        lambda q, k: (rotated_at(q, positions), rotated_at(k, positions)),
+        [(3, 4, 8), (3, 2, 8)],
     ),
     "scaled_aligned_causal_masked_softmax_fwd": (
         lambda x: ops.scaled_aligned_causal_masked_softmax_fwd(x, scale=0.5),

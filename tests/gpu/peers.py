@@ -49,6 +49,8 @@ except ImportError as error:
     sys.exit("peers.py needs a Python with torch; %s: %s" % (sys.executable, error))
 import torch.nn.functional as F  # noqa: E402
 
+from token_peers import token_cases  # noqa: E402
+
 try:
     import liger_kernel.ops  # noqa: E402
 except ImportError:
@@ -539,6 +541,7 @@ def write(document):
 
 def main():
     cases = [case for m, n in ROWS for case in row_cases(m, n)] + rope_cases() + loss_cases() + optimizer_cases()
+    cases += token_cases(numbers, Case, of)
     cases = [case for case in cases if not arguments.op or case[0] in arguments.op]
     if not cases:
         sys.exit("peers.py: no op of that name is compared; shapes.yaml has those that are")

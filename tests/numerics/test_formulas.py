@@ -13,6 +13,7 @@ import tensors
 from ops import FORMULAS, OPS
 from ops.cases import Source
 from ops.elementwise import philox
+from ops.sampling import weights_of
 from ops.sums import Sum
 
 formulas = types.SimpleNamespace(**FORMULAS)
@@ -45,7 +46,7 @@ class Gradients(unittest.TestCase):
 
     def test_each_backward_op_is_the_gradient_of_its_forward(self):
         """NAME_bwd that of NAME_fwd or NAME: what it takes and gives is found by name, as python/opdock does."""
-        draw = Source(self.rng, {"T": "f64", "U": "f64"})
+        draw = Source(self.rng, {"T": "f64", "U": "f64", "P": "i64"})
         checked = 0
         for name in [one.removesuffix("_bwd") for one in OPS if one.endswith("_bwd")]:
             forward = name + "_fwd" if name + "_fwd" in OPS else name
@@ -240,6 +241,32 @@ class Facts(unittest.TestCase):
         freqs = np.repeat(angles, 2).reshape(1, 1, 1, 6)
         y = formulas.fused_rope_fwd(x, freqs, interleaved=True)["output"].value[0, 0, 0]
         np.testing.assert_allclose(y[::2] + 1j * y[1::2], turned, rtol=1e-12)
+
+    def test_rope_at_positions_is_rope_by_the_angles_of_these(self):
+        x, angles, positions = self.rng.standard_normal((4, 3, 8)), self.rng.standard_normal((5, 3)), [4, 0, 4, 2]
+        for interleaved in (False, True):
+            twice = np.repeat(angles, 2, -1) if interleaved else np.tile(angles, 2)
+            freqs = twice[positions].reshape(4, 1, 1, 6)
+            expected = formulas.fused_rope_fwd(x[:, None], freqs, interleaved=interleaved)["output"].value[:, 0]
+            tables = (np.cos(angles), np.sin(angles))
+            found = formulas.rope_positions(x, positions, *tables, interleaved=interleaved)["output"].value
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+    def test_samples_are_as_frequent_as_their_probabilities(self):
+        logits, draws = np.array([1.0, -1.0, 3.0, 0.5, 2.0, 2.5]), 4000
+        for k, p, left in ((0, 1.0, [0, 1, 2, 3, 4, 5]), (4, 1.0, [0, 2, 4, 5]), (4, 0.85, [2, 4, 5]), (0, 0.1, [2])):
+            rows = np.tile(logits, (draws, 1))
+            filters = (np.full(draws, k), np.full(draws, p))
+            found = formulas.sample_top_k_top_p(rows, np.array([5, 3]), *filters)["indices"]
+            weights = np.zeros(6)
+            weights[left] = np.exp(logits[left])
+            expected = weights / weights.sum()
+            shares = np.bincount(found, minlength=6) / draws
+            self.assertTrue((np.abs(shares - expected) <= 5 * np.sqrt(expected / draws)).all(), (shares, expected))
+
+    def test_the_weight_of_a_sample_is_an_exponential(self):
+        below = np.concatenate([[0.0], self.rng.uniform(0, 20, 1000)]).astype(np.float32)
+        np.testing.assert_allclose(weights_of(-below.astype(np.float64)), 2.0**40 * np.exp(-below), rtol=2e-6, atol=1)
 
     def test_matmul_multiplies_the_last_two_dims(self):
         a, b = np.arange(12.0).reshape(2, 2, 3), np.ones((2, 3, 1))

@@ -209,10 +209,12 @@ class CaseWriter:
             self.add(special.label, dtypes, special.draw(draw), special.attributes, expect=special)
 
     def write(self, folder):
+        turn = itertools.cycle(self.op.P or (None,))
         for t in ("f32", "f16", "bf16"):
             for u in dict.fromkeys((t, "f32")) if self.op.two_dtypes else (None,):
                 for f in self.op.F or (None,):
-                    self.add_all({name: dtype for name, dtype in (("T", t), ("U", u), ("F", f)) if dtype})
+                    dtypes = (("T", t), ("U", u), ("F", f), ("P", next(turn)))
+                    self.add_all({name: dtype for name, dtype in dtypes if dtype})
         (folder / f"{self.name}.json").write_text(json.dumps({"op": self.name, "seed": self.seed, "cases": self.cases}))
         write_safetensors(folder / f"{self.name}.safetensors", self.tensors)
 

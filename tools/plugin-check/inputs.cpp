@@ -41,6 +41,8 @@ enum class Meaning {
     slot,   // a place of a paged cache, of which no two are alike, or -1
     expert, // an index below the attribute experts, or -1
     place,  // of a choice among all of them, of which no two are alike, or -1 less one
+    count,  // up to all of the last dim, or 0
+    row,    // of the input cos
     index,  // of any other input
 };
 
@@ -70,6 +72,11 @@ const std::vector<Rule> rules = {
     {"kl_div", "target", Meaning::positive}, // a probability, or the logarithm of something
     {"jsd", "input", Meaning::log_probability},
     {"jsd", "target", Meaning::log_probability},
+    {"rope_", "positions", Meaning::row},
+    {"qk_norm_rope", "positions", Meaning::row},
+    {"sample_", "rng_state", Meaning::random_key},
+    {"sample_", "k", Meaning::count},
+    {"sample_", "p", Meaning::positive}, // of above 1 all are left
     {"quantize", "scale", Meaning::positive},
     {"quantize", "amax", Meaning::positive},
     {"dequantize", "scale_inv", Meaning::positive},
@@ -270,6 +277,10 @@ int64_t bound_of(Meaning meaning, const Case &one, const Signature &signature, c
         return size_of("key_cache", 0) * size_of("key_cache", 1);
     case Meaning::expert:
         return attribute_of(one, "experts", 0);
+    case Meaning::count:
+        return last_dim(one, signature, input) + 1;
+    case Meaning::row:
+        return size_of("cos", 0);
     case Meaning::place:
         return size_of(input.name, 0) * size_of(input.name, 1);
     default:
@@ -336,6 +347,8 @@ class Drawing {
                 return -1;
             }
             break;
+        case Meaning::count:
+        case Meaning::row:
         case Meaning::index:
             break;
         }

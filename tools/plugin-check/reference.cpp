@@ -141,9 +141,11 @@ Reference::~Reference() = default;
 bool Reference::takes(const Shapes &shapes) const {
     Dtypes dtypes;
     for (const std::string &variable : signature_.dtype_variables) {
-        // A variable that a where clause binds to fp8 takes no f32.
-        const bool is_fp8 = signature_.text.find(variable + " in e4m3") != std::string::npos;
-        dtypes[variable] = is_fp8 ? OPDOCK_E4M3 : OPDOCK_F32;
+        // A variable that a where clause binds to fp8 or integers takes no f32.
+        const auto begins = [&](const char *dtype) {
+            return signature_.text.find(variable + " in " + dtype) != std::string::npos;
+        };
+        dtypes[variable] = begins("e4m3") ? OPDOCK_E4M3 : begins("i64") ? OPDOCK_I64 : OPDOCK_F32;
     }
     Operands inputs(signature_.inputs.size());
     Case plain;

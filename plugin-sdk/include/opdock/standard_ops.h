@@ -21,7 +21,8 @@
 #include "opdock/ops/moe.h"           /* topk_sigmoid, moe_* */
 #include "opdock/ops/normalization.h" /* rmsnorm, layernorm and their fusions */
 #include "opdock/ops/optimizer.h"     /* multi_tensor_* */
-#include "opdock/ops/rope.h"          /* fused_rope_* */
+#include "opdock/ops/rope.h"          /* fused_rope_*, rope_*positions, qk_norm_rope */
+#include "opdock/ops/sampling.h"      /* sample_top_k_top_p */
 #include "opdock/ops/softmax.h"       /* scaled_*_softmax_* */
 /* IWYU pragma: end_exports */
 
@@ -38,6 +39,7 @@
     OPDOCK_SOFTMAX_OPS(X)                                                                                              \
     OPDOCK_INDEXING_OPS(X)                                                                                             \
     OPDOCK_ATTENTION_OPS(X)                                                                                            \
-    OPDOCK_MOE_OPS(X)
+    OPDOCK_MOE_OPS(X)                                                                                                  \
+    OPDOCK_SAMPLING_OPS(X)
 
 #endif

@@ -1,12 +1,13 @@
-// fused_rope_fwd and fused_rope_bwd, of one tensor and of two (fused_rope_qk_*).
+// fused_rope_fwd and fused_rope_bwd, rope_positions and rope_positions_bwd, of one tensor and of two (*_qk_*).
 //
-// All are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
-// and, backward, the places of the transpose. The coefficients of a position are computed once for its batch and heads.
+// All are one rotation of pairs of dims (simd/rope-inl.h). The coefficients of a position are computed once for its
+// batch and heads, those of a token once for its heads.
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "ops/ops.hpp"
+#include "positions.hpp"
 #include "rows.hpp"
 #include "schedule.hpp"
 
@@ -16,8 +17,7 @@
 // After foreach_target.h, which includes this file again for each target.
 #include "hwy/highway.h"
 #include "simd/math-inl.h"
-#include "simd/memory-inl.h"
-#include "simd/rows-inl.h"
+#include "simd/rope-inl.h"
 
 #ifndef CPU_ROPE_ARGUMENTS
 #define CPU_ROPE_ARGUMENTS
@@ -25,10 +25,12 @@ namespace cpu {
 
 struct Rope {
     DLDataType t;
-    Rows input, freqs, output;
-    int64_t dims;         // of a row
-    int64_t rotated;      // of them
-    int64_t per_position; // rows
+    Rows input, output;
+    Rows freqs;            // or:
+    PositionTables tables; // of fused_rope_* none
+    int64_t dims;          // of a row
+    int64_t rotated;       // of them
+    int64_t per_position;  // rows; of a token, its heads
     bool interleaved;
     bool transposed; // backward
     bool stream;
@@ -63,62 +65,6 @@ void sines_and_cosines(const float *angles, size_t n, float *sines, float *cosin
     }
 }
 
-// cross[i] is what the partner of dim i is multiplied with. `sines` become `cross` in place.
-void sines_to_cross(float *sines, size_t n, bool interleaved, bool transposed) {
-    const size_t partner = interleaved ? 1 : n / 2;
-    const size_t step = interleaved ? 2 : 1;
-    for (size_t pair = 0; pair < n / 2; ++pair) {
-        float &first = sines[pair * step];
-        float &second = sines[pair * step + partner];
-        if (transposed) {
-            const float from_second = second;
-            second = -first;
-            first = from_second;
-        } else {
-            first = -first;
-        }
-    }
-}
-
-template<class T>
-HWY_INLINE void rotate_halves(const T *input, T *output, bool stream, size_t half, const float *cosine,
-                              const float *cross) {
-    const Sink<T> low(output, stream), high(output + half, stream);
-    for (size_t begin = 0; begin < half; begin += Stage<T>::size) {
-        const size_t end = HWY_MIN(begin + Stage<T>::size, half);
-        Stage<T> stage;
-        along(begin, end, [=, &stage](size_t i, auto extent) HWY_ATTR {
-            const VF first = load(input + i, extent);
-            const VF second = load(input + half + i, extent);
-            const VF a = hn::Mul(second, load(cross + i, extent));
-            const VF b = hn::Mul(first, load(cross + half + i, extent));
-            low.store(hn::MulAdd(first, load(cosine + i, extent), a), i, extent);
-            stage.store(hn::MulAdd(second, load(cosine + half + i, extent), b), i - begin, extent);
-        });
-        high.copy(stage.elements(), begin, end);
-    }
-}
-
-template<class T>
-HWY_INLINE void rotate_pairs(const T *input, T *output, bool stream, size_t n, const float *cosine,
-                             const float *cross) {
-#if HWY_TARGET == HWY_SCALAR // its vectors are too short for a pair
-    (void)stream;
-    for (size_t i = 0; i < n; i += 2) {
-        const float first(input[i]), second(input[i + 1]);
-        output[i] = T(first * cosine[i] + second * cross[i]);
-        output[i + 1] = T(second * cosine[i + 1] + first * cross[i + 1]);
-    }
-#else // a vector holds whole pairs: its lanes and the number of rotated dims are even
-    const Sink<T> rotated(output, stream);
-    along(n, [=](size_t i, auto extent) HWY_ATTR {
-        const VF x = load(input + i, extent);
-        const VF a = hn::Mul(hn::Reverse2(f32, x), load(cross + i, extent));
-        rotated.store(hn::MulAdd(x, load(cosine + i, extent), a), i, extent);
-    });
-#endif
-}
-
 template<class T>
 void rope(const Rope &a, int64_t begin, int64_t end) {
     const auto rotated = static_cast<size_t>(a.rotated);
@@ -130,15 +76,17 @@ void rope(const Rope &a, int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
         if (r / a.per_position != position) {
             position = r / a.per_position;
-            sines_and_cosines(a.freqs.row<const float>(position), rotated, cross, cosine);
-            sines_to_cross(cross, rotated, a.interleaved, a.transposed);
+            if (a.tables) {
+                coefficients_from_tables(a.tables.cos(position), a.tables.sin(position), rotated / 2, a.interleaved,
+                                         a.transposed, cosine, cross);
+            } else {
+                sines_and_cosines(a.freqs.row<const float>(position), rotated, cross, cosine);
+                sines_to_cross(cross, rotated, a.interleaved, a.transposed);
+            }
         }
         const T *input = a.input.row<const T>(r);
         T *output = a.output.row<T>(r);
-        if (a.interleaved)
-            rotate_pairs(input, output, a.stream, rotated, cosine, cross);
-        else
-            rotate_halves(input, output, a.stream, rotated / 2, cosine, cross);
+        rotate_row(input, output, a.stream, rotated, a.interleaved, cosine, cross);
         if (output != input && rest != 0)
             std::memcpy(output + rotated, input + rotated, rest);
     }
@@ -179,24 +127,26 @@ opdock::Status supports(const opdock::Problem &problem) {
     return rotated % 2 == 0 ? check_rows(problem, operands) : opdock::invalid_argument(odd(rotated));
 }
 
-// Input i into output i.
-void rotate(const opdock::Call &call, uint32_t i, bool transposed) {
+constexpr Operand one_at_positions[] = {{"input"}, {"positions", false}, {"cos"}, {"sin"}, {"output"}};
+constexpr Operand two_at_positions[] = {{"query"}, {"key"},       {"positions", false}, {"cos"},
+                                        {"sin"},   {"query_out"}, {"key_out"}};
+
+template<const auto &operands>
+opdock::Status check_operands(const opdock::Problem &problem) {
+    opdock::Status valid = check_table_rows(problem);
+    return valid.ok() ? check_rows(problem, operands) : std::move(valid);
+}
+
+// Input i into output i, by what says how.
+void rotate(const opdock::Call &call, uint32_t i, Rope a) {
     const Knobs knobs = Knobs::of(call);
-    const uint32_t freqs = call.c().n_inputs - 1;
     const DLTensor &shape = *call.output(i);
-    const int64_t rotated = row_size(*call.input(freqs));
-    const Rope a = {
-        .t = shape.dtype,
-        .input = Rows::of_input(call, i),
-        .freqs = Rows::of_input(call, freqs),
-        .output = Rows::of_output(call, i),
-        .dims = row_size(shape),
-        .rotated = rotated,
-        .per_position = shape.shape[1] * shape.shape[2],
-        .interleaved = call.get_bool(0),
-        .transposed = transposed,
-        .stream = knobs.stream,
-    };
+    a.t = shape.dtype;
+    a.input = Rows::of_input(call, i);
+    a.output = Rows::of_output(call, i);
+    a.dims = row_size(shape);
+    a.interleaved = call.get_bool(0);
+    a.stream = knobs.stream;
     in_chunks(row_count(shape), 2 * a.dims * element_bytes(shape), knobs, [&](int64_t begin, int64_t end) {
         HWY_DYNAMIC_DISPATCH(rope_rows)(a, begin, end);
     });
@@ -204,8 +154,30 @@ void rotate(const opdock::Call &call, uint32_t i, bool transposed) {
 
 template<bool transposed>
 opdock::Status run(const opdock::Call &call) {
-    for (uint32_t i = 0; i + 1 < call.c().n_inputs; ++i) {
-        rotate(call, i, transposed);
+    const uint32_t freqs = call.c().n_inputs - 1;
+    Rope a = {};
+    a.freqs = Rows::of_input(call, freqs);
+    a.rotated = row_size(*call.input(freqs));
+    a.transposed = transposed;
+    for (uint32_t i = 0; i < freqs; ++i) {
+        a.per_position = call.output(i)->shape[1] * call.output(i)->shape[2];
+        rotate(call, i, a);
+    }
+    return {};
+}
+
+template<bool transposed>
+opdock::Status run_at_positions(const opdock::Call &call) {
+    Rope a = {};
+    a.tables = PositionTables(call);
+    opdock::Status valid = a.tables.check();
+    if (!valid.ok())
+        return valid;
+    a.rotated = 2 * a.tables.pairs();
+    a.transposed = transposed;
+    for (uint32_t i = 0; i + 3 < call.c().n_inputs; ++i) {
+        a.per_position = call.output(i)->shape[1];
+        rotate(call, i, a);
     }
     return {};
 }
@@ -222,6 +194,12 @@ void add_rope(Plugin &plugin) {
                {opdock::kernel<&run<false>>, opdock::supports<&supports<forward_operands_of_both>>});
     plugin.add(ops::fused_rope_qk_bwd, any_float,
                {opdock::kernel<&run<true>>, opdock::supports<&supports<backward_operands_of_both>>});
+    const auto one = opdock::supports<&check_operands<one_at_positions>>;
+    const auto two = opdock::supports<&check_operands<two_at_positions>>;
+    plugin.add(ops::rope_positions, with_positions, {opdock::kernel<&run_at_positions<false>>, one});
+    plugin.add(ops::rope_positions_bwd, with_positions, {opdock::kernel<&run_at_positions<true>>, one});
+    plugin.add(ops::rope_qk_positions, with_positions, {opdock::kernel<&run_at_positions<false>>, two});
+    plugin.add(ops::rope_qk_positions_bwd, with_positions, {opdock::kernel<&run_at_positions<true>>, two});
 }
 
 } // namespace cpu

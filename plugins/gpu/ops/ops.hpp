@@ -29,11 +29,13 @@ void add_normalization(Plugin &plugin);       // normalization.cu
 void add_normalization_bwd(Plugin &plugin);   // normalization_bwd.cu
 void add_optimizers(Plugin &plugin);          // optimizer.cu
 void add_permute(Plugin &plugin);             // permute.cu
+void add_qk_norm_rope(Plugin &plugin);        // qk_norm_rope.cu
 void add_quantization(Plugin &plugin);        // quantize.cu
 void add_quantize_blocks(Plugin &plugin);     // quantize_blocks.cu
 void add_quantize_fused(Plugin &plugin);      // quantize_fused.cu
 void add_quantize_per_token(Plugin &plugin);  // quantize_per_token.cu
 void add_rope(Plugin &plugin);                // rope.cu
+void add_sampling(Plugin &plugin);            // sampling.cu
 void add_softmax(Plugin &plugin);             // softmax.cu
 void add_topk(Plugin &plugin);                // topk.cu
 

@@ -1,9 +1,11 @@
-// fused_rope_fwd and fused_rope_bwd, of one tensor and of two (fused_rope_qk_*), which one kernel rotates.
+// fused_rope_fwd and fused_rope_bwd, rope_positions and rope_positions_bwd, of one tensor and of two (*_qk_*), which
+// one kernel rotates.
 #include "rope.cuh"
 
 #include <string>
 
 #include "ops/ops.hpp"
+#include "position_tables.hpp"
 #include "tensors.hpp"
 
 namespace gpu {
@@ -45,23 +47,25 @@ std::string odd(int64_t rotated) {
            "; dimensions are rotated in pairs, so it must be even";
 }
 
-// The tensors that are rotated are all inputs but the last one, which has the angles.
+// What follows the tensors that are rotated: the angles, or positions and two tables.
+template<class Source>
+inline constexpr uint32_t source_inputs = std::is_same_v<Source, Angles> ? 1 : 3;
+
+template<class Source>
 uint32_t tensor_count(const opdock::Problem &problem) {
-    return problem.c().n_inputs - 1;
+    return problem.c().n_inputs - source_inputs<Source>;
 }
 
 opdock::Status supports(const opdock::Problem &problem) {
-    const uint32_t count = tensor_count(problem);
+    const uint32_t count = tensor_count<Angles>(problem);
     const int64_t rotated = row_size(*problem.input(count));
     if (rotated % 2 != 0) {
         return opdock::invalid_argument(odd(rotated));
     }
     for (uint32_t i = 0; i < count; ++i) {
         const DLTensor &tensor = *problem.input(i);
-        for (const DLTensor *one : {&tensor, problem.input(count), problem.output(i)}) {
-            if (one->shape[3] > 1 && one->strides[3] != 1) {
-                return opdock::unsupported("it needs rows whose elements lie beside each other");
-            }
+        if (!have_dense_rows({&tensor, problem.input(count), problem.output(i)})) {
+            return opdock::unsupported(dense_rows_wanted);
         }
         if (tensor.shape[1] * tensor.shape[2] > INT32_MAX) {
             return opdock::unsupported("it needs fewer than 2^31 heads of all batches");
@@ -71,6 +75,9 @@ opdock::Status supports(const opdock::Problem &problem) {
 }
 
 Layout layout_of(const DLTensor &tensor) {
+    if (tensor.ndim == 3) {
+        return {tensor.strides[0], 0, tensor.strides[1], 0};
+    }
     Layout layout = {tensor.strides[0], tensor.strides[1], tensor.strides[2], static_cast<int>(tensor.shape[2])};
     if (tensor.shape[1] == 1 || layout.batch == layout.head * layout.heads) {
         layout.heads = 0;
@@ -81,38 +88,53 @@ Layout layout_of(const DLTensor &tensor) {
     return layout;
 }
 
+template<class Source>
+Source source_of(const opdock::Call &call) {
+    if constexpr (std::is_same_v<Source, Angles>) {
+        const uint32_t freqs = call.c().n_inputs - 1;
+        return {static_cast<const float *>(input_data(call, freqs)), call.input(freqs)->strides[0]};
+    } else {
+        return tables_of(call);
+    }
+}
+
+template<class Source>
+int64_t rotated_dims(const opdock::Call &call) {
+    return (std::is_same_v<Source, Angles> ? 1 : 2) * row_size(*call.input(call.c().n_inputs - 1));
+}
+
 // True if all rows are aligned for vectors of `n` elements once the first row is.
 bool has_rows_of(int64_t n, const Layout &layout, const DLTensor &tensor) {
-    const auto fits = [&](int64_t dim, int64_t stride) { return tensor.shape[dim] <= 1 || stride % n == 0; };
-    return fits(0, layout.position) && fits(1, layout.batch) && fits(2, layout.head);
+    const auto fits = [&](int dim, int64_t stride) { return tensor.shape[dim] <= 1 || stride % n == 0; };
+    return fits(0, layout.position) && (tensor.ndim == 3 || fits(1, layout.batch)) &&
+           fits(tensor.ndim - 2, layout.head);
 }
 
-// A thread has one row under way where there are two tensors.
-template<class T, int N, int tensors, class Visitor>
+// A thread has one row under way where there are two tensors, or where sines need not be computed.
+template<class T, int N, int tensors, class Source, class Visitor>
 opdock::Status visit_kernel(int unroll, bool interleaved, Visitor &&visit) {
-    if constexpr (tensors == 1) {
+    if constexpr (tensors == 1 && std::is_same_v<Source, Angles>) {
         if (unroll == 2) {
-            return visit(interleaved ? rope_kernel<T, N, 2, true, 1> : rope_kernel<T, N, 2, false, 1>);
+            return visit(interleaved ? rope_kernel<T, N, 2, true, 1, Source> : rope_kernel<T, N, 2, false, 1, Source>);
         }
         if (unroll > 2) {
-            return visit(interleaved ? rope_kernel<T, N, 4, true, 1> : rope_kernel<T, N, 4, false, 1>);
+            return visit(interleaved ? rope_kernel<T, N, 4, true, 1, Source> : rope_kernel<T, N, 4, false, 1, Source>);
         }
     }
-    return visit(interleaved ? rope_kernel<T, N, 1, true, tensors> : rope_kernel<T, N, 1, false, tensors>);
+    return visit(interleaved ? rope_kernel<T, N, 1, true, tensors, Source>
+                             : rope_kernel<T, N, 1, false, tensors, Source>);
 }
 
-template<bool transposed>
-Rope shape_of(const opdock::Call &call, uint32_t i) {
+template<class Source>
+Rope shape_of(const opdock::Call &call, uint32_t i, bool transposed) {
     const DLTensor &tensor = *call.output(i);
-    const DLTensor &freqs = *call.input(tensor_count(call));
     Rope shape = {};
     shape.input = layout_of(*call.input(i));
     shape.output = layout_of(tensor);
     shape.positions = tensor.shape[0];
-    shape.rows = tensor.shape[1] * tensor.shape[2];
+    shape.rows = tensor.shape[1] * (tensor.ndim == 3 ? 1 : tensor.shape[2]);
     shape.dims = static_cast<int>(row_size(tensor));
-    shape.rotated = static_cast<int>(row_size(freqs));
-    shape.freqs_step = freqs.strides[0];
+    shape.rotated = static_cast<int>(rotated_dims<Source>(call));
     shape.transposed = transposed;
     return shape;
 }
@@ -135,17 +157,18 @@ bool has_few_rows(const opdock::Call &call, const Tasks<T, tensors> &tasks) {
 }
 
 // `which`: the tensors that are not empty.
-template<bool transposed, int tensors>
+template<class Source, bool transposed, int tensors>
 opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]) {
     const ElementwiseKnobs knobs = ElementwiseKnobs::of(call);
-    const int most_unroll = tensors > 1 ? 1 : knobs.unroll >= 4 ? 4 : knobs.unroll >= 2 ? 2 : 1;
+    const bool has_one_row = tensors > 1 || !std::is_same_v<Source, Angles>;
+    const int most_unroll = has_one_row ? 1 : knobs.unroll >= 4 ? 4 : knobs.unroll >= 2 ? 2 : 1;
     return visit_floating(call.output(which[0])->dtype, [&](auto t) {
         using T = typename decltype(t)::type;
-        const auto *freqs = static_cast<const float *>(input_data(call, tensor_count(call)));
+        const auto source = source_of<Source>(call);
         Tasks<T, tensors> tasks;
         bool whole_vectors = true;
         for (int k = 0; k < tensors; ++k) {
-            const Rope shape = shape_of<transposed>(call, which[k]);
+            const Rope shape = shape_of<Source>(call, which[k], transposed);
             tasks.of[k] = {shape, static_cast<const T *>(input_data(call, which[k])),
                            static_cast<T *>(output_data(call, which[k]))};
             whole_vectors = whole_vectors && has_whole_vectors(call, which[k], shape, wide<T>);
@@ -163,28 +186,29 @@ opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]
                 grid = {grid.blocks + work.grid.blocks, work.grid.threads,
                         std::max(grid.shared_bytes, work.grid.shared_bytes)};
             }
-            return kernel_for(unroll, grid, [&](auto *kernel) { return launch(call, grid, kernel, tasks, freqs); });
+            return kernel_for(unroll, grid, [&](auto *kernel) { return launch(call, grid, kernel, tasks, source); });
         };
         const bool interleaved = call.get_bool(0);
         if (whole_vectors && has_few_rows(call, tasks)) {
             return start(Number<2>{}, INT32_MAX, [&](int /*unroll*/, Grid &grid, auto run) {
                 grid.shared_bytes = 0;
-                return run(interleaved ? few_rows_kernel<T, 2, true, tensors> : few_rows_kernel<T, 2, false, tensors>);
+                return run(interleaved ? few_rows_kernel<T, 2, true, tensors, Source>
+                                       : few_rows_kernel<T, 2, false, tensors, Source>);
             });
         }
         const auto start_by_blocks = [&](auto width) {
             return start(width, 16 * compute_units(call), [&](int unroll, Grid & /*grid*/, auto run) {
-                return visit_kernel<T, decltype(width)::value, tensors>(unroll, interleaved, run);
+                return visit_kernel<T, decltype(width)::value, tensors, Source>(unroll, interleaved, run);
             });
         };
         return whole_vectors ? start_by_blocks(Number<wide<T>>{}) : start_by_blocks(Number<1>{});
     });
 }
 
-template<bool transposed>
+template<class Source, bool transposed>
 opdock::Status rope(const opdock::Call &call) {
-    const uint32_t count = tensor_count(call);
-    const bool rotates = row_size(*call.input(count)) != 0;
+    const uint32_t count = tensor_count<Source>(call);
+    const bool rotates = rotated_dims<Source>(call) != 0;
     uint32_t which[2] = {0, 0};
     uint32_t found = 0;
     for (uint32_t i = 0; i < count; ++i) {
@@ -193,22 +217,29 @@ opdock::Status rope(const opdock::Call &call) {
         }
     }
     if (found == 2) {
-        return rotate<transposed, 2>(call, which);
+        return rotate<Source, transposed, 2>(call, which);
     }
-    return found == 0 ? opdock::Status() : rotate<transposed, 1>(call, {which[0]});
+    return found == 0 ? opdock::Status() : rotate<Source, transposed, 1>(call, {which[0]});
 }
 
 } // namespace
 
 void add_rope(Plugin &plugin) {
     namespace ops = opdock::ops;
-    Implementation rotation = {opdock::kernel<&rope<false>>, Knobs::rotations, opdock::supports<&supports>};
+    Implementation rotation = {opdock::kernel<&rope<Angles, false>>, Knobs::rotations, opdock::supports<&supports>};
     rotation.any_strides = true;
     plugin.add(ops::fused_rope_fwd, any_float, rotation);
     plugin.add(ops::fused_rope_qk_fwd, any_float, rotation);
-    rotation.kernel = opdock::kernel<&rope<true>>;
+    rotation.kernel = opdock::kernel<&rope<Angles, true>>;
     plugin.add(ops::fused_rope_bwd, any_float, rotation);
     plugin.add(ops::fused_rope_qk_bwd, any_float, rotation);
+    rotation.supports = opdock::supports<&has_dense_rows_at_positions>;
+    rotation.kernel = opdock::kernel<&rope<Tables, false>>;
+    plugin.add(ops::rope_positions, with_positions, rotation);
+    plugin.add(ops::rope_qk_positions, with_positions, rotation);
+    rotation.kernel = opdock::kernel<&rope<Tables, true>>;
+    plugin.add(ops::rope_positions_bwd, with_positions, rotation);
+    plugin.add(ops::rope_qk_positions_bwd, with_positions, rotation);
 }
 
 } // namespace gpu

@@ -59,6 +59,7 @@ void add_normalization(Plugin &plugin);
 void add_optimizer(Plugin &plugin);
 void add_quantize(Plugin &plugin);
 void add_rope(Plugin &plugin);
+void add_sampling(Plugin &plugin);
 void add_softmax(Plugin &plugin);
 
 } // namespace reference

@@ -456,6 +456,25 @@ TEST_CASE("inputs have values that mean something to the standard ops") {
     CHECK(targets == std::set<double>{-100, 0, 1, 2, 3, 4, 5, 6});
 }
 
+TEST_CASE("positions name the rows of the tables, and a sample is taken from up to all logits") {
+    const auto values_of = [](const char *op, const Parameter &of, const std::vector<Parameter> &others) {
+        Signature signature;
+        signature.op = op;
+        signature.inputs = others;
+        signature.inputs.push_back(of);
+        Case one;
+        one.shapes = {{{{"t", 200}, {"m", 5}, {"r", 1}, {"v", 3}}, {}}};
+        one.seed = 6;
+        const HostTensor tensor = draw_input(one, signature, of, OPDOCK_I32, {200});
+        const std::vector<double> values =
+            opdock::op_call::load_elements(OPDOCK_I32, tensor.memory.get(), tensor.values);
+        return std::set<double>(values.begin(), values.end());
+    };
+    const std::vector<Parameter> table = {{"cos", "f32[m, r]"}}, logits = {{"logits", "f32[t, v]"}};
+    CHECK(values_of("rope_positions", {"positions", "i32[t]"}, table) == std::set<double>{0, 1, 2, 3, 4});
+    CHECK(values_of("sample_top_k_top_p", {"k", "i32[t]"}, logits) == std::set<double>{0, 1, 2, 3});
+}
+
 TEST_CASE("rounding moves numbers and what a forward op saved of them, and nothing that counts or chooses") {
     constexpr double bf16_half_unit = 0x1p-8;
     constexpr double f32_half_unit = 0x1p-24;

@@ -1,0 +1,440 @@
+// Drawing from a row of logits, as opdock/ops/sampling.h defines it: a block has a row, or, of few rows, a cluster of
+// blocks has one.
+//
+// Both filters leave the logits from a smallest one on, of which they may leave only the first few by index. It is
+// found digit by digit from the top, from counts of elements for top-k and from sums of their weights for top-p. Sums
+// of integers are the same in any order. Then the row is cut by index into ever smaller stretches, down to the one
+// vector in which the sum of the weights passes the random number.
+#pragma once
+
+#include "choice.cuh"
+#include "clusters.cuh"
+#include "philox.cuh"
+
+namespace gpu {
+
+constexpr int sampling_threads = 1024;
+constexpr int sampling_digits = 256;
+constexpr int sampling_copies = 16; // of the sums for each digit, so that threads of a warp seldom meet
+constexpr int stretches = 32;       // each of as many threads
+
+// --- the order of logits, and their weights --------------------------------------------------------------------------
+
+// Larger for a larger logit; 0 for NaN. 16 bits of it count where T has no more.
+template<class T>
+__device__ __forceinline__ uint32_t place_in_order(T logit) {
+    uint32_t bits;
+    if constexpr (sizeof(T) == 4) {
+        bits = __float_as_uint(logit);
+    } else {
+        bits = static_cast<uint32_t>(*reinterpret_cast<const uint16_t *>(&logit)) << 16;
+    }
+    bits = bits == 0x80000000u ? 0 : bits; // one zero
+    const float value = to_f32(logit);
+    constexpr uint32_t counts = sizeof(T) == 4 ? 0xffffffffu : 0xffff0000u;
+    return value != value ? 0 : (bits >> 31) != 0 ? ~bits & counts : bits | 0x80000000u;
+}
+
+template<class T>
+__device__ __forceinline__ float logit_at(uint32_t order) {
+    const uint32_t bits = (order >> 31) != 0 ? order & 0x7fffffffu : ~order;
+    if constexpr (sizeof(T) == 4) {
+        return __uint_as_float(bits);
+    } else {
+        const auto half = static_cast<uint16_t>(bits >> 16);
+        return to_f32(*reinterpret_cast<const T *>(&half));
+    }
+}
+
+struct Weights {
+    uint32_t largest; // of the row, in its order
+    float logit;      // that
+
+    template<class T>
+    __device__ __forceinline__ uint64_t of(uint32_t order) const {
+        if (order == largest) {
+            return uint64_t(1) << 40;
+        }
+        const float below = logit - logit_at<T>(order);
+        if (!(below < 32.0f)) { // NaN, too
+            return 0;
+        }
+        const uint64_t y = uint64_t(3098164009u) * static_cast<uint32_t>(below * 134217728.0f);
+        const auto f = static_cast<uint32_t>(y >> 26);
+        uint32_t a = __umulhi(f, 4035806u);
+        a = __umulhi(f, 39487045u - a);
+        a = __umulhi(f, 237459814u - a);
+        a = __umulhi(f, 1031553340u - a);
+        a = __umulhi(f, 2977028413u - a);
+        return ((uint64_t(1) << 32) - a) << 8 >> (y >> 58);
+    }
+};
+
+__device__ __forceinline__ uint64_t sum_of_stretch(uint64_t value) {
+    for (int mask = stretches / 2; mask > 0; mask /= 2) {
+        const auto low = __float_as_uint(shuffle_xor(__uint_as_float(static_cast<uint32_t>(value)), mask));
+        const auto high = __float_as_uint(shuffle_xor(__uint_as_float(static_cast<uint32_t>(value >> 32)), mask));
+        value += static_cast<uint64_t>(high) << 32 | low;
+    }
+    return value;
+}
+
+// What the weights before a logit must sum to less than, so that it is left.
+__device__ __forceinline__ uint64_t least_sum(float p, uint64_t sum) {
+    const auto share = static_cast<uint64_t>(p > 0.0f ? floor(static_cast<double>(p) * 4294967296.0) : 0.0);
+    const uint64_t least = share * (sum >> 32) + ((share * (sum & 0xffffffffu) + 0xffffffffu) >> 32);
+    return least > 0 ? least : 1;
+}
+
+// --- a row -----------------------------------------------------------------------------------------------------------
+
+// The vectors of a row that are aligned, from the one that has its first element on.
+template<class T>
+struct SampledRow {
+    const T *row;
+    int n, vectors;
+    int ahead; // elements of the first vector before the row
+
+    __device__ __forceinline__ SampledRow(const T *begin, int size) : row(begin), n(size) {
+        ahead = static_cast<int>(reinterpret_cast<uintptr_t>(begin) % 16 / sizeof(T));
+        vectors = (n + ahead + wide<T> - 1) / wide<T>;
+    }
+
+    // Elements that are not there are NaN.
+    __device__ __forceinline__ Vector<T, wide<T>> vector(int v) const {
+        const int first = v * wide<T> - ahead;
+        Vector<T, wide<T>> read;
+        if (first >= 0 && first + wide<T> <= n) {
+            read = *reinterpret_cast<const Vector<T, wide<T>> *>(row + first);
+        } else {
+            for (int e = 0; e < wide<T>; ++e) {
+                const bool exists = first + e >= 0 && first + e < n;
+                read.elements[e] = exists ? row[first + e] : from_f32<T>(NAN);
+            }
+        }
+        return read;
+    }
+
+    // body(place in the order, vector, element) for every step-th vector from `first` on; some are on their way at
+    // once.
+    template<class Body>
+    __device__ __forceinline__ void each(int first, int end, int step, Body body) const {
+        constexpr int batch = 4;
+        for (int v = first; v < end; v += batch * step) {
+            Vector<T, wide<T>> read[batch];
+#pragma unroll
+            for (int b = 0; b < batch; ++b) {
+                if (v + b * step < end) {
+                    read[b] = vector(v + b * step);
+                }
+            }
+#pragma unroll
+            for (int b = 0; b < batch; ++b) {
+                if (v + b * step < end) {
+#pragma unroll
+                    for (int e = 0; e < wide<T>; ++e) {
+                        body(place_in_order(read[b].elements[e]));
+                    }
+                }
+            }
+        }
+    }
+};
+
+// Elements that are left: those behind `order` in none, and of those at it the first `ties` by index.
+struct Limit {
+    uint32_t order = 0;
+    uint64_t ties = 0;
+};
+
+struct SamplingShared {
+    uint32_t low[sampling_digits * sampling_copies], high[sampling_digits * sampling_copies];
+    uint64_t sums[2][sampling_digits]; // of this block, for the others of the cluster; in turn
+    uint64_t totals[sampling_digits];  // of all: from this digit on
+    uint64_t masses[stretches], ties[stretches];
+    uint64_t keys[most_warps];
+    uint64_t found[2];
+};
+
+// The blocks of a row, of which each has a part of its vectors. All of them, and all threads, call what waits.
+template<class T>
+class Sampler {
+  public:
+    __device__ __forceinline__ Sampler(SamplingShared &shared, SampledRow<T> row, int ranks)
+        : shared_(shared), row_(row), ranks_(ranks), rank_(static_cast<int>(blockIdx.x) % ranks) {
+        const int part = (row.vectors + ranks - 1) / ranks;
+        begin_ = min(rank_ * part, row.vectors);
+        end_ = min(begin_ + part, row.vectors);
+    }
+
+    // The index that is drawn, in those threads that find it; -2 in all others.
+    __device__ __forceinline__ int draw(int k, float p, uint64_t number) {
+        const bool has_k = k > 0 && k < row_.n;
+        uint32_t most = 0;
+        if (has_k) {
+            collect(Prefix(), 24, [&](uint32_t order) {
+                most = order > most ? order : most;
+                return uint64_t(order != 0);
+            });
+        } else {
+            row_.each(begin_ + thread(), end_, sampling_threads,
+                      [&](uint32_t order) { most = order > most ? order : most; });
+        }
+        weights_.largest = largest_of_all(most);
+        weights_.logit = logit_at<T>(weights_.largest);
+        if (!(weights_.largest > place_in_order(from_f32<T>(-INFINITY)))) {
+            return rank_ == 0 && thread() == 0 ? -1 : -2;
+        }
+        if (has_k) {
+            leave_largest(static_cast<uint64_t>(k));
+        }
+        if (p < 1.0f) {
+            leave_share(p);
+        }
+        return find(number);
+    }
+
+  private:
+    // Digits of an order that are known.
+    struct Prefix {
+        uint32_t order = 0, known = 0;
+
+        __device__ __forceinline__ bool begins(uint32_t other) const { return ((other ^ order) & known) == 0; }
+    };
+
+    static constexpr int last_shift = sizeof(T) == 4 ? 0 : 16;
+
+    static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x); }
+
+    // After threads wrote to sums[turn_]: combine(value) for what each block has there.
+    __device__ __forceinline__ void wait_for_all() { ranks_ > 1 ? wait_for_cluster() : __syncthreads(); }
+    template<class Combine>
+    __device__ __forceinline__ void each_of_all(int i, Combine combine) const {
+        if (ranks_ == 1) {
+            combine(shared_.sums[turn_][i]);
+            return;
+        }
+        for (int rank = 0; rank < ranks_; ++rank) {
+            combine(load_from_cluster(&shared_.sums[turn_][i], rank));
+        }
+    }
+    // Who reads sums[turn_] has done so before the one after the next time.
+    __device__ __forceinline__ void take_turns() { turn_ ^= 1; }
+
+    __device__ __forceinline__ uint32_t largest_of_all(uint32_t mine) {
+        const uint64_t largest = largest_of_group(mine, sampling_threads, shared_.keys);
+        if (thread() == 0) {
+            shared_.sums[turn_][0] = largest;
+        }
+        wait_for_all();
+        uint64_t most = 0;
+        each_of_all(0, [&](uint64_t value) { most = larger(most, value); });
+        take_turns();
+        return static_cast<uint32_t>(most);
+    }
+
+    // totals: for each digit, the sum of amount_of(order) of elements that begin as the prefix and go on with that
+    // digit or a larger one.
+    template<class Amount>
+    __device__ __forceinline__ void collect(Prefix prefix, int shift, Amount amount_of) {
+        for (int i = thread(); i < sampling_digits * sampling_copies; i += sampling_threads) {
+            shared_.low[i] = 0;
+            shared_.high[i] = 0;
+        }
+        __syncthreads();
+        const int copy = thread() % sampling_copies;
+        row_.each(begin_ + thread(), end_, sampling_threads, [&](uint32_t order) {
+            const uint64_t amount = prefix.begins(order) ? amount_of(order) : 0;
+            if (amount != 0) {
+                const int at = static_cast<int>(order >> shift & (sampling_digits - 1)) * sampling_copies + copy;
+                const auto low = static_cast<uint32_t>(amount);
+                const uint32_t before = low == 0 ? 0 : atomicAdd(shared_.low + at, low);
+                const uint32_t high = static_cast<uint32_t>(amount >> 32) + (before + low < before ? 1u : 0u);
+                if (high != 0) {
+                    atomicAdd(shared_.high + at, high);
+                }
+            }
+        });
+        __syncthreads();
+        uint64_t total = 0;
+        if (thread() < sampling_digits) {
+            for (int c = 0; c < sampling_copies; ++c) {
+                const int at = thread() * sampling_copies + (c + thread()) % sampling_copies; // of other banks
+                total += static_cast<uint64_t>(shared_.high[at]) << 32 | shared_.low[at];
+            }
+            shared_.sums[turn_][thread()] = total;
+        }
+        wait_for_all();
+        if (thread() < sampling_digits) {
+            total = 0;
+            each_of_all(thread(), [&](uint64_t sum) { total += sum; });
+            shared_.totals[thread()] = total;
+        }
+        take_turns();
+        for (int step = 1; step < sampling_digits; step *= 2) {
+            __syncthreads();
+            const uint64_t further = thread() + step < sampling_digits ? shared_.totals[thread() + step] : 0;
+            __syncthreads();
+            if (thread() < sampling_digits) {
+                shared_.totals[thread()] += further;
+            }
+        }
+        __syncthreads();
+    }
+
+    // Adds the digit in which the sum from the top reaches what is `needed`, and takes off what is above it. There is
+    // one: totals[0] is not less.
+    __device__ __forceinline__ void add_digit(Prefix &prefix, int shift, uint64_t &needed) {
+        if (thread() < sampling_digits) {
+            const uint64_t above = thread() + 1 < sampling_digits ? shared_.totals[thread() + 1] : 0;
+            if (above < needed && shared_.totals[thread()] >= needed) {
+                shared_.found[0] = static_cast<uint64_t>(thread());
+                shared_.found[1] = above;
+            }
+        }
+        __syncthreads();
+        prefix.order |= static_cast<uint32_t>(shared_.found[0]) << shift;
+        prefix.known |= static_cast<uint32_t>(sampling_digits - 1) << shift;
+        needed -= shared_.found[1];
+        __syncthreads();
+    }
+
+    // After the first digit was collected.
+    __device__ __forceinline__ void leave_largest(uint64_t k) {
+        if (shared_.totals[0] < k) { // the others are NaN
+            return;
+        }
+        Prefix prefix;
+        add_digit(prefix, 24, k);
+        for (int shift = 16; shift >= last_shift; shift -= 8) {
+            collect(prefix, shift, [](uint32_t order) { return uint64_t(order != 0); });
+            add_digit(prefix, shift, k);
+        }
+        limit_ = {prefix.order, k};
+    }
+
+    __device__ __forceinline__ void leave_share(float p) {
+        const auto weight_of = [&](uint32_t order) {
+            return order > limit_.order ? weights_.template of<T>(order) : 0;
+        };
+        Prefix prefix;
+        collect(prefix, 24, weight_of);
+        const uint64_t above = shared_.totals[0], of_tie = weights_.template of<T>(limit_.order);
+        uint64_t needed = least_sum(p, above + limit_.ties * of_tie);
+        if (needed > above) {
+            limit_.ties = (needed - above + of_tie - 1) / of_tie;
+            return;
+        }
+        add_digit(prefix, 24, needed);
+        for (int shift = 16; shift >= last_shift; shift -= 8) {
+            collect(prefix, shift, weight_of);
+            add_digit(prefix, shift, needed);
+        }
+        const uint64_t weight = weights_.template of<T>(prefix.order);
+        limit_ = {prefix.order, (needed + weight - 1) / weight};
+    }
+
+    // Of those at the limit in a stretch, after as many before: those that are left.
+    __device__ __forceinline__ uint64_t ties_left(uint64_t before, uint64_t there) const {
+        const uint64_t left = limit_.ties > before ? limit_.ties - before : 0;
+        return there < left ? there : left;
+    }
+
+    // Sums of as many stretches of those vectors; `length` of each.
+    __device__ __forceinline__ void sum_stretches(int begin, int end, int length) {
+        const int stretch = thread() / stretches, lane = thread() % stretches;
+        const int first = min(begin + stretch * length, end);
+        uint64_t mass = 0, ties = 0;
+        row_.each(first + lane, min(first + length, end), stretches, [&](uint32_t order) {
+            mass += order > limit_.order ? weights_.template of<T>(order) : 0;
+            ties += order == limit_.order && order != 0 ? 1 : 0;
+        });
+        mass = sum_of_stretch(mass);
+        ties = sum_of_stretch(ties);
+        __syncthreads(); // until nobody reads those of before
+        if (lane == 0) {
+            shared_.masses[stretch] = mass;
+            shared_.ties[stretch] = ties;
+        }
+        __syncthreads();
+    }
+
+    // The first of `count` parts, mass_of(i) and ties_of(i), after which the sum is past the target. Takes what is
+    // before it off the target, and adds the ties there.
+    template<class Mass, class Ties>
+    __device__ __forceinline__ int part_of(uint64_t &target, uint64_t &ties_before, int count, Mass mass_of,
+                                           Ties ties_of) const {
+        const uint64_t of_tie = weights_.template of<T>(limit_.order);
+        for (int i = 0; i < count; ++i) {
+            const uint64_t ties = ties_of(i), sum = mass_of(i) + ties_left(ties_before, ties) * of_tie;
+            if (target < sum) {
+                return i;
+            }
+            target -= sum;
+            ties_before += ties;
+        }
+        return count;
+    }
+
+    // Among what is left, the element with which the sum of weights is past the part `number` of 2^64 of all of it.
+    __device__ __forceinline__ int find(uint64_t number) {
+        int begin = begin_, end = end_, length = max((end - begin + stretches - 1) / stretches, 1);
+        sum_stretches(begin, end, length);
+        if (thread() < 2) {
+            const uint64_t *const of_stretches = thread() == 0 ? shared_.masses : shared_.ties;
+            uint64_t sum = 0;
+            for (int i = 0; i < stretches; ++i) {
+                sum += of_stretches[i];
+            }
+            shared_.sums[turn_][thread()] = sum;
+        }
+        wait_for_all();
+        uint64_t ranks[2][8], all[2] = {0, 0};
+        for (int of = 0; of < 2; ++of) {
+            int rank = 0;
+            each_of_all(of, [&](uint64_t sum) {
+                all[of] += sum;
+                ranks[of][rank++ & 7] = sum;
+            });
+        }
+        const uint64_t of_tie = weights_.template of<T>(limit_.order);
+        uint64_t target = __umul64hi(number, all[0] + ties_left(0, all[1]) * of_tie), ties = 0;
+        const int rank = part_of(
+            target, ties, ranks_, [&](int i) { return ranks[0][i & 7]; }, [&](int i) { return ranks[1][i & 7]; });
+        if (rank != rank_) {
+            return -2;
+        }
+        while (true) {
+            const int stretch = part_of(
+                target, ties, stretches, [&](int i) { return shared_.masses[i]; },
+                [&](int i) { return shared_.ties[i]; });
+            begin += stretch * length;
+            end = min(begin + length, end);
+            if (end - begin <= 1) {
+                return thread() == 0 ? find_in_vector(begin, target, ties) : -2;
+            }
+            length = (end - begin + stretches - 1) / stretches;
+            sum_stretches(begin, end, length);
+        }
+    }
+
+    __device__ __forceinline__ int find_in_vector(int vector, uint64_t target, uint64_t ties) const {
+        const Vector<T, wide<T>> read = row_.vector(vector);
+        const auto order = [&](int e) { return place_in_order(read.elements[e]); };
+        const int element = part_of(
+            target, ties, wide<T>,
+            [&](int e) { return order(e) > limit_.order ? weights_.template of<T>(order(e)) : 0; },
+            [&](int e) { return uint64_t(order(e) == limit_.order && order(e) != 0); });
+        return vector * wide<T> - row_.ahead + element;
+    }
+
+    SamplingShared &shared_;
+    const SampledRow<T> row_;
+    const int ranks_, rank_;
+    int begin_, end_; // vectors of this block
+    int turn_ = 0;
+    Weights weights_ = {};
+    Limit limit_;
+};
+
+} // namespace gpu
