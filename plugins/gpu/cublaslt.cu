@@ -121,15 +121,16 @@ cudaDataType_t type_of(DLDataType dtype) {
     }
 }
 
-// A row-major matrix as cuBLASLt, which thinks in columns, sees it: transposed, and its row is a column there.
-cublasStatus_t describe_matrix(DLDataType dtype, int64_t rows, int64_t columns, int64_t batches,
+// A row-major matrix as cuBLASLt, which thinks in columns, sees it: transposed, and its row is a column there. Rows are
+// `row_step` elements apart; 0 without gaps.
+cublasStatus_t describe_matrix(cudaDataType_t type, int64_t rows, int64_t columns, int64_t row_step, int64_t batches,
                                cublasLtMatrixLayoutOpaque_t *to) {
     const Functions &f = functions();
     const auto count = static_cast<int32_t>(batches);
     const int64_t step = rows * columns;
     return first_failure({
-        f.layout_init(to, sizeof *to, type_of(dtype), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
-                      columns),
+        f.layout_init(to, sizeof *to, type, static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
+                      row_step != 0 ? row_step : columns),
         f.layout_set(to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
         f.layout_set(to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step),
     });
@@ -224,15 +225,18 @@ opdock::Status ProductPlan::make(const CublasLt &library, const Product &product
 }
 
 opdock::Status ProductPlan::fill(const CublasLt &library, int64_t batches, Part &part) const {
-    const auto describe = [&](int64_t rows, int64_t columns, bool transposed, cublasLtMatrixLayoutOpaque_t *to) {
-        return transposed ? describe_matrix(product_.dtype, columns, rows, batches, to)
-                          : describe_matrix(product_.dtype, rows, columns, batches, to);
+    const cudaDataType_t type = type_of(product_.dtype);
+    const auto describe = [&](int64_t rows, int64_t columns, int64_t step, bool transposed,
+                              cublasLtMatrixLayoutOpaque_t *to) {
+        return transposed ? describe_matrix(type, columns, rows, step, batches, to)
+                          : describe_matrix(type, rows, columns, step, batches, to);
     };
     part.batches = batches;
-    const cublasStatus_t described =
-        first_failure({describe(product_.rows, product_.depth, product_.left_transposed, &part.left),
-                       describe(product_.depth, product_.columns, product_.right_transposed, &part.right),
-                       describe(product_.rows, product_.columns, false, &part.output)});
+    const cublasStatus_t described = first_failure(
+        {describe(product_.rows, product_.depth, product_.left_step, product_.left_transposed, &part.left),
+         describe(product_.depth, product_.columns, 0, product_.right_transposed, &part.right),
+         describe_matrix(type_of(product_.of_output()), product_.rows, product_.columns, product_.output_step, batches,
+                         &part.output)});
     if (described != CUBLAS_STATUS_SUCCESS) {
         return checked("describing matrices to cuBLASLt", described);
     }
@@ -258,7 +262,7 @@ opdock::Status ProductPlan::choose(const CublasLt &library, Part &part, bool ali
     const uint32_t of_left = alignment(product_.rows, product_.depth);
     const uint32_t of_right = alignment(product_.depth, product_.columns);
     const uint32_t of_output = alignment(product_.rows, product_.columns);
-    const uint64_t most_workspace = library.most_workspace();
+    const uint64_t most_workspace = std::min(library.most_workspace(), product_.most_workspace);
     // Partial sums stay in f32 and are added up in order.
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
@@ -307,7 +311,7 @@ uint64_t ProductPlan::workspace_size() const {
 
 opdock::Status ProductPlan::run(const opdock::Call &call, const CublasLt &library,
                                 const ProductPointers &pointers) const {
-    const int64_t bytes = product_.dtype.bits / 8;
+    const int64_t bytes = product_.dtype.bits / 8; // several parts have one dtype
     const auto at = [&](const void *first, int64_t rows, int64_t columns, int64_t part) {
         return static_cast<const char *>(first) + part * most_batches * rows * columns * bytes;
     };
@@ -340,7 +344,7 @@ opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &l
         status != CUBLAS_STATUS_SUCCESS) {
         return checked("describing a product to cuBLASLt", status);
     }
-    const float one = 1, zero = 0;
+    const float one = 1, kept = pointers.adds ? 1 : 0;
     // Layouts are only read, whatever the types of the parameters say.
     const auto layout = [](const cublasLtMatrixLayoutOpaque_t &of) {
         return const_cast<cublasLtMatrixLayoutOpaque_t *>(&of);
@@ -353,7 +357,7 @@ opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &l
     }
     return checked("multiplying with cuBLASLt",
                    functions().matmul(library.handle(), &operation, &one, pointers.right, layout(part.right),
-                                      pointers.left, layout(part.left), &zero, pointers.output, layout(part.output),
+                                      pointers.left, layout(part.left), &kept, pointers.output, layout(part.output),
                                       pointers.output, layout(part.output), &algorithm.algorithm, call.workspace(),
                                       algorithm.workspace, static_cast<cudaStream_t>(call.stream())));
 }

@@ -32,8 +32,8 @@ class CublasLt {
     uint64_t most_workspace_;
 };
 
-// output[rows, columns] = left[rows, depth] right[depth, columns] + bias[columns], `batches` times, all row-major and
-// without gaps. The bias is the same for all batches.
+// output[rows, columns] = left[rows, depth] right[depth, columns] + bias[columns], `batches` times, all row-major. The
+// bias is the same for all batches.
 struct Product {
     DLDataType dtype;
     int64_t rows, columns, depth;
@@ -41,13 +41,19 @@ struct Product {
     bool right_transposed; // stored as [columns, depth]
     bool has_bias;
     int64_t batches;
+    DLDataType output_dtype = {}; // dtype where it has no bits
+    // Elements from one row to the next as stored, of a single batch; 0 without gaps.
+    int64_t left_step = 0, output_step = 0;
+    uint64_t most_workspace = ~uint64_t(0); // bytes, and no more than the library's
 
+    DLDataType of_output() const { return output_dtype.bits != 0 ? output_dtype : dtype; }
     bool has_output() const { return rows != 0 && columns != 0 && batches != 0; }
 };
 
 struct ProductPointers {
     const void *left, *right, *bias; // null without a bias
     void *output;
+    bool adds = false; // to what the output holds
 };
 
 // A product with the algorithms for it; constant, so that runs share it.
