@@ -67,41 +67,10 @@ uint64_t workspace_of_plan(const opdock::Problem &problem) {
     return problem.plan<ProductPlan>()->workspace_size();
 }
 
-template<class T>
-__global__ void __launch_bounds__(256) repeat_row_kernel(const T *row, T *output, int64_t n, int64_t count) {
-    wait_for_earlier_kernels();
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
-    if (i < count) {
-        output[i] = row[i % n];
-    }
-}
-
-// A product without depth: sums of nothing, plus the bias.
-opdock::Status fill_output(const opdock::Call &call, const Product &product, const ProductPointers &pointers) {
-    const int64_t count = product.batches * product.rows * product.columns;
-    if (!product.has_bias) {
-        return checked("filling with zeros",
-                       GPU(MemsetAsync)(pointers.output, 0, static_cast<size_t>(count * (product.dtype.bits / 8)),
-                                        static_cast<Stream>(call.stream())));
-    }
-    return visit_floating(product.dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        return launch(call, {ceil_div(count, 256), 256}, repeat_row_kernel<T>, static_cast<const T *>(pointers.bias),
-                      static_cast<T *>(pointers.output), product.columns, count);
-    });
-}
-
 template<ProductOf product_of>
 opdock::Status multiply(const opdock::Call &call) {
-    const Product product = product_of(call);
-    if (!product.has_output()) {
-        return {};
-    }
     const ProductPointers pointers = {input_data(call, 0), input_data(call, 1),
-                                      product.has_bias ? input_data(call, 2) : nullptr, output_data(call, 0)};
-    if (product.depth == 0) {
-        return fill_output(call, product, pointers);
-    }
+                                      product_of(call).has_bias ? input_data(call, 2) : nullptr, output_data(call, 0)};
     return call.plan<ProductPlan>()->run(call, *call.device_state<CublasLt>(), pointers);
 }
 

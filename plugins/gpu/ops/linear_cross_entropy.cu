@@ -77,30 +77,29 @@ struct Products {
     opdock::Status make(const CublasLt &library, const opdock::Problem &problem, const Chunks &chunks, int64_t n) {
         const int64_t inner = chunks.inner, classes = chunks.classes, first = chunks.first_classes;
         const DLDataType dtype = chunks.dtype;
-        Product product = {dtype, n, classes, inner, false, true, false, 1, {kDLFloat, 32, 1}};
+        const DLDataType wide = {kDLFloat, 32, 1};
+        const auto add = [&](Product product, std::unique_ptr<ProductPlan> &plan) {
+            product.most_workspace = most_of_products;
+            return ProductPlan::make(library, product, plan);
+        };
+        Product product = {dtype, n, classes, inner, false, true, false, 1};
+        product.output_dtype = wide;
         product.output_step = chunks.step;
-        product.most_workspace = most_of_products;
-        if (opdock::Status status = ProductPlan::make(library, product, logits); !status.ok()) {
+        if (opdock::Status status = add(product, logits); !status.ok()) {
             return status;
         }
+        product = {dtype, n, inner, classes, false, false, false, 1};
+        product.left_step = chunks.gradient_step();
         if (problem.has_output(1)) {
-            product = {dtype, n, inner, classes, false, false, false, 1, {}, chunks.gradient_step()};
-            product.most_workspace = most_of_products;
-            if (opdock::Status status = ProductPlan::make(library, product, of_input); !status.ok()) {
+            if (opdock::Status status = add(product, of_input); !status.ok()) {
                 return status;
             }
         }
         for (int part = 0; problem.has_output(2) && part < 2; ++part) {
-            product = {dtype, part == 0 ? first : classes - first,
-                       inner, n,
-                       true,  false,
-                       false, 1,
-                       {},    chunks.gradient_step()};
-            product.most_workspace = most_of_products;
-            if (chunks.sums_apart) {
-                product.output_dtype = {kDLFloat, 32, 1};
-            }
-            if (opdock::Status status = ProductPlan::make(library, product, of_weight[part]); !status.ok()) {
+            product = {dtype, part == 0 ? first : classes - first, inner, n, true, false, false, 1};
+            product.left_step = chunks.gradient_step();
+            product.output_dtype = chunks.sums_apart ? wide : dtype;
+            if (opdock::Status status = add(product, of_weight[part]); !status.ok()) {
                 return status;
             }
         }
@@ -232,9 +231,7 @@ class Run {
         }
         void *const sums[2] = {output_data(call_, 2), workspace_ + plan_.sums};
         for (int part = 0; part < 2; ++part) {
-            const bool has_classes = part == 0 ? chunks_.first_classes != 0 : chunks_.first_classes != chunks_.classes;
-            const ProductPlan *plan = products(i).of_weight[part].get();
-            if (plan != nullptr && has_classes) {
+            if (const ProductPlan *plan = products(i).of_weight[part].get()) {
                 const void *const left = at(logits(), part * chunks_.first_classes);
                 if (opdock::Status status = multiply(*plan, {left, input_of(i), nullptr, sums[part], i != 0});
                     !status.ok()) {
