@@ -5,7 +5,9 @@
 #pragma once
 
 #include "clusters.cuh"
+#include "copy_async.cuh"
 #include "cross_entropy.cuh"
+#include "shared_memory.hpp"
 
 namespace gpu {
 
@@ -23,9 +25,8 @@ struct LogitRows {
         const float logit = logits[row * step + i];
         return bias == nullptr ? logit : logit + to_f32(bias[i]);
     }
-    // Four logits, minus infinity in place of those behind the last.
-    __device__ __forceinline__ void load(int64_t row, int64_t i, float (&x)[4]) const {
-        gpu::load<4>(logits + row * step + i, x);
+    // Four logits, minus infinity in place of those behind the last; from what there is in their place.
+    __device__ __forceinline__ void take(int64_t i, float (&x)[4]) const {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             const bool exists = i + k < shape.classes;
@@ -34,6 +35,10 @@ struct LogitRows {
             }
             x[k] = exists ? x[k] : -INFINITY;
         }
+    }
+    __device__ __forceinline__ void load(int64_t row, int64_t i, float (&x)[4]) const {
+        gpu::load<4>(logits + row * step + i, x);
+        take(i, x);
     }
     __device__ __forceinline__ void store(int64_t row, int64_t i, const float (&y)[4]) const {
         gpu::store<4>(reinterpret_cast<T *>(logits + row * step) + i, y);
@@ -120,51 +125,66 @@ __device__ __forceinline__ Statistics gather(const CrossEntropy &shape, int64_t 
     return all;
 }
 
-// A cluster of `blocks` blocks for each row, whose logits are read once. Two blocks of different rows are on a compute
-// unit where they have 512 threads: while one waits for the others of its row, the other one reads or writes.
+// Clusters of `blocks` blocks that stay, each with a row at a time, whose logits are read once: into shared memory,
+// while the cluster works on the row before, and from there into registers. Two blocks of 512 threads are on a compute
+// unit: while one waits for the others of its row, the other one goes on.
 template<class T, int threads>
 __global__ void __launch_bounds__(threads, 1024 / threads) held_logits_kernel(LogitRows<T> rows, int blocks) {
     wait_for_earlier_kernels();
-    __shared__ float shared[2][statistics_arrays * (most_warps + most_of_cluster)];
-    const int64_t row = static_cast<int64_t>(blockIdx.x) / blocks;
+    using Four = Vector<float, 4>;
+    extern __shared__ Four staged[];
+    __shared__ float shared[2][2][statistics_arrays * (most_warps + most_of_cluster)];
+    const int64_t clusters = gridDim.x / static_cast<unsigned>(blocks);
     const int64_t first = (static_cast<int64_t>(blockIdx.x) % blocks * threads + threadIdx.x) * 4;
     const int64_t stride = static_cast<int64_t>(blocks) * threads * 4;
     const CrossEntropy &shape = rows.shape;
-    const int64_t target = rows.target[row];
-    if (target == shape.ignore_index) {
-        rows.clear(row, first, stride);
-        return;
-    }
-    float x[held_logits][4];
+    Four *const own = staged + threadIdx.x; // nobody reads what another thread has copied
+    const auto fetch = [&](int64_t row) {
+        if (row < shape.rows) {
 #pragma unroll
-    for (int v = 0; v < held_logits; ++v) {
-        const int64_t i = first + v * stride;
-        if (i < shape.classes) {
-            rows.load(row, i, x[v]);
-        } else {
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                x[v][k] = -INFINITY;
+            for (int v = 0; v < held_logits; ++v) {
+                const int64_t i = first + v * stride;
+                if (i < shape.classes) {
+                    copy_async(own + v * threads, reinterpret_cast<const Four *>(rows.logits + row * rows.step + i));
+                }
             }
         }
-    }
-    const float wanted = shape.is_class(target) ? rows.at(row, target) : NAN;
+        end_group_of_copies();
+    };
+    int64_t row = static_cast<int64_t>(blockIdx.x) / blocks;
+    fetch(row);
     if (blocks > 1) {
         wait_for_cluster(); // until the other blocks run and have shared memory to be written to
     }
-    Statistics statistics = gather<true, threads>(shape, first, stride, blocks, x, shared[0]);
-    if (!Exponential(log2_e, statistics.exponentials.largest).in_range()) {
-        statistics = gather<false, threads>(shape, first, stride, blocks, x, shared[1]);
-    }
-    if (first == 0) {
-        rows.loss[row] = statistics.loss(shape, wanted);
-    }
-    const Gradient gradient = rows.gradient(row, wanted, statistics.exponentials);
+    for (int round = 0; row < shape.rows; ++round, row += clusters) {
+        const int64_t target = rows.target[row];
+        const float wanted = shape.is_class(target) ? rows.at(row, target) : NAN;
+        float x[held_logits][4];
+        wait_for_copies_but<0>();
 #pragma unroll
-    for (int v = 0; v < held_logits; ++v) {
-        const int64_t i = first + v * stride;
-        if (i < shape.classes) {
-            rows.replace(row, i, x[v], gradient, target);
+        for (int v = 0; v < held_logits; ++v) {
+            widen(own[v * threads], x[v]);
+            rows.take(first + v * stride, x[v]);
+        }
+        fetch(row + clusters);
+        if (target == shape.ignore_index) {
+            rows.clear(row, first, stride);
+            continue;
+        }
+        Statistics statistics = gather<true, threads>(shape, first, stride, blocks, x, shared[round & 1][0]);
+        if (!Exponential(log2_e, statistics.exponentials.largest).in_range()) {
+            statistics = gather<false, threads>(shape, first, stride, blocks, x, shared[round & 1][1]);
+        }
+        if (first == 0) {
+            rows.loss[row] = statistics.loss(shape, wanted);
+        }
+        const Gradient gradient = rows.gradient(row, wanted, statistics.exponentials);
+#pragma unroll
+        for (int v = 0; v < held_logits; ++v) {
+            const int64_t i = first + v * stride;
+            if (i < shape.classes) {
+                rows.replace(row, i, x[v], gradient, target);
+            }
         }
     }
 }
@@ -219,19 +239,48 @@ __global__ void __launch_bounds__(1024) long_logits_kernel(LogitRows<T> rows) {
     }
 }
 
+// As many clusters as are on the device at a time.
+template<class T, int threads>
+opdock::Status replace_held(const opdock::Call &call, const LogitRows<T> &rows, int64_t blocks) {
+    const auto kernel = held_logits_kernel<T, threads>;
+    const size_t bytes = held_logits * threads * 16;
+    const int of_unit = 1024 / threads;
+    int64_t clusters = compute_units(call) * of_unit / blocks;
+#ifndef __HIP__
+    if (opdock::Status status = allow_all_shared_memory(call, kernel, 4096); !status.ok()) {
+        return status;
+    }
+    if (blocks > 1) {
+        cudaLaunchAttribute cluster = {};
+        cluster.id = cudaLaunchAttributeClusterDimension;
+        cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+        cudaLaunchConfig_t config = {};
+        config.gridDim = dim3(static_cast<unsigned>(clusters * blocks));
+        config.blockDim = dim3(threads);
+        config.dynamicSmemBytes = bytes;
+        config.attrs = &cluster;
+        config.numAttrs = 1;
+        int most = 0;
+        const cudaError_t error = cudaOccupancyMaxActiveClusters(&most, kernel, &config);
+        if (error != cudaSuccess) {
+            return checked("asking how many clusters fit", error);
+        }
+        clusters = std::min<int64_t>(clusters, most);
+    }
+#endif
+    const int64_t count = std::min(rows.shape.rows, std::max<int64_t>(clusters, 1)) * blocks;
+    return launch(call, {count, threads, bytes, static_cast<int>(blocks)}, kernel, rows, static_cast<int>(blocks));
+}
+
 template<class T>
 opdock::Status replace_logits(const opdock::Call &call, const LogitRows<T> &rows) {
     const int64_t of_block = held_logits * 4 * 512, classes = rows.shape.classes;
     const int64_t most = has_clusters(call) ? most_of_cluster : 1;
-    const auto start = [&](auto threads, int64_t blocks) {
-        return launch(call, {rows.shape.rows * blocks, decltype(threads)::value, 0, static_cast<int>(blocks)},
-                      held_logits_kernel<T, decltype(threads)::value>, rows, static_cast<int>(blocks));
-    };
     if (classes <= most * of_block) {
-        return start(Number<512>{}, next_power_of_two(ceil_div(classes, of_block)));
+        return replace_held<T, 512>(call, rows, next_power_of_two(ceil_div(classes, of_block)));
     }
-    if (classes <= most * of_block * 2) {
-        return start(Number<1024>{}, most);
+    if (classes <= most * of_block * 2 && shared_memory(call) >= int64_t(132) << 10) {
+        return replace_held<T, 1024>(call, rows, most);
     }
     return launch(call, {rows.shape.rows, 1024}, long_logits_kernel<T>, rows);
 }

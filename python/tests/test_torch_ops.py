@@ -29,10 +29,15 @@ def random(seed):
     torch.manual_seed(seed)
 
 
+def takes_float8(op):
+    return any(one.dtype == "F" for one in _ops._signatures[op].inputs)
+
+
 def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     """Arguments of an op, all dims of which are 8."""
     signature = _ops._signatures[op]
-    others = {"...": 3, "2*n": 16, "g+1": 9} | ({"r": 64} if op.startswith("moe_") else {})  # r == t*k
+    others = {"...": 3, "2*n": 16, "g+1": 9, "(k+127)/128": 1, "(n+127)/128": 1}
+    others |= {"r": 64} if op.startswith("moe_") else {}  # r == t*k
 
     def tensor(parameter):
         sizes = [others.get(dim, 8) for dim in parameter.dims]
@@ -42,7 +47,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
             return None
         if parameter.name in ("slots", "places", "starts"):  # no two alike, or in order
             return torch.arange(math.prod(sizes), dtype=named).reshape(sizes)
-        if parameter.dtype == "F":
+        if parameter.dtype in ("F", "G"):
             named = torch.float8_e4m3fn
         if named.is_floating_point:
             return (rand(*sizes) * 0.5 + (1.0 if parameter.name in ("scale", "rsigma", "scale_inv") else 0.0)).to(named)
@@ -61,7 +66,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     for one in signature.attributes:
         if one.type == "dtype":
-            attributes[one.name] = dtype if op == "dequantize" else torch.float8_e4m3fn
+            attributes[one.name] = dtype if takes_float8(op) else torch.float8_e4m3fn
     return inputs, attributes
 
 
@@ -80,7 +85,7 @@ def test_torch_finds_nothing_wrong_with(op):
             if one.name in formula.covers:
                 value.requires_grad_()
     # Torch's own check of mutations multiplies, which it cannot with float8.
-    checks = {"test_utils": ("test_faketensor", "test_aot_dispatch_dynamic")} if op == "dequantize" else {}
+    checks = {"test_utils": ("test_faketensor", "test_aot_dispatch_dynamic")} if takes_float8(op) else {}
     for all_outputs in {False, any(one.optional for one in signature.outputs)}:
         torch.library.opcheck(_ops.overload(op, all_outputs), inputs, attributes, **checks)
 
