@@ -22,14 +22,14 @@
 #define OPDOCK_OP_LINEAR_WGRAD                                                                                         \
     "linear_wgrad(grad: T[..., n], input: T[..., k]) -> (grad_weight: T[n, k], grad_bias: T[n]?)"
 
-/* linear_fwd of factors in 8 bits: output = input_scale * weight_scale * (input weight^T) + bias. Scales are what numbers
- * were divided by, as quantize_per_token and its kin have them, and the scale_inv of dequantize. */
+/* linear_fwd of factors in 8 bits: output = input_scale * weight_scale * (input weight^T) + bias. Scales are what
+ * numbers were divided by, as quantize_per_token and its kin have them, and the scale_inv of dequantize. */
 #define OPDOCK_OP_LINEAR_FP8                                                                                           \
     "linear_fp8(input: F[..., k], weight: G[n, k], input_scale: f32[1], weight_scale: f32[1], bias: T[n]?, "           \
     "*, dtype: T) -> (output: T[..., n]) where F in e4m3|e5m2, G in e4m3|e5m2"
 
-/* The same with a scale for each 128 elements of a row of input and for each block of 128 rows and 128 columns of weight,
- * as quantize_1x128 and quantize_128x128 make them: each element is multiplied by the scale of its block. */
+/* The same with a scale for each 128 elements of a row of input and for each block of 128 rows and 128 columns of
+ * weight, as quantize_1x128 and quantize_128x128 make them: each element is multiplied by the scale of its block. */
 #define OPDOCK_OP_LINEAR_FP8_BLOCK                                                                                     \
     "linear_fp8_block(input: F[..., k], weight: G[n, k], input_scale: f32[..., (k+127)/128], "                         \
     "weight_scale: f32[(n+127)/128, (k+127)/128], bias: T[n]?, *, dtype: T) -> (output: T[..., n]) "                   \
