@@ -15,6 +15,10 @@ inline constexpr const char *weighted_to_fp8 =
     "f32,f32,e4m3|f32,f32,e5m2|f16,f16,e4m3|f16,f16,e5m2|f16,f32,e4m3|f16,f32,e5m2|"
     "bf16,bf16,e4m3|bf16,bf16,e5m2|bf16,f32,e4m3|bf16,f32,e5m2";
 inline constexpr const char *from_fp8 = "e4m3,f32|e5m2,f32|e4m3,f16|e5m2,f16|e4m3,bf16|e5m2,bf16";
+// F, G, T.
+inline constexpr const char *fp8_factors =
+    "e4m3,e4m3,f32|e4m3,e4m3,f16|e4m3,e4m3,bf16|e4m3,e5m2,f32|e4m3,e5m2,f16|e4m3,e5m2,bf16|"
+    "e5m2,e4m3,f32|e5m2,e4m3,f16|e5m2,e4m3,bf16|e5m2,e5m2,f32|e5m2,e5m2,f16|e5m2,e5m2,bf16";
 
 // T, P; T, U, P.
 inline constexpr const char *with_positions = "f32,i32|f32,i64|f16,i32|f16,i64|bf16,i32|bf16,i64";

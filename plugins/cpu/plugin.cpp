@@ -43,6 +43,7 @@ void register_all(opdock::Registry &registry) {
     cpu::add_layernorm(plugin);
     cpu::add_linear(plugin);
     cpu::add_linear_cross_entropy(plugin);
+    cpu::add_linear_fp8(plugin);
     cpu::add_log_softmax(plugin);
     cpu::add_matmul(plugin);
     cpu::add_moe(plugin);

@@ -111,7 +111,8 @@ struct Gradient {
         float power[1];
         visit_range(exponential,
                     [&](auto is_in_range) { exponential.of<decltype(is_in_range)::value != 0>(logits, power); });
-        at_target = fmaf(power[0] / sum - shape.hit, factor, -spread); // divided, so that 1 less 1 is 0
+        // Divided, so that 1 less 1 is 0, and nothing is left of a single class.
+        at_target = (power[0] / sum - 1.0f + (shape.smoothing - shape.spread)) * factor;
     }
 
     // Of N logits, the target not among them.

@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "launch.hpp"
+#include "numbers.cuh"
 #include "runtime.hpp"
 #include "tensors.hpp"
 
@@ -17,6 +19,7 @@ namespace {
 struct Functions {
     decltype(&cublasLtCreate) create;
     decltype(&cublasLtDestroy) destroy;
+    decltype(&cublasLtGetVersion) version;
     decltype(&cublasLtGetStatusString) status_string;
     decltype(&cublasLtMatmulDescInit_internal) description_init;
     decltype(&cublasLtMatmulDescSetAttribute) description_set;
@@ -64,6 +67,7 @@ Library open_library() {
     Functions &f = library.functions;
     find(opened, "cublasLtCreate", f.create, library.why_not);
     find(opened, "cublasLtDestroy", f.destroy, library.why_not);
+    find(opened, "cublasLtGetVersion", f.version, library.why_not);
     find(opened, "cublasLtGetStatusString", f.status_string, library.why_not);
     find(opened, "cublasLtMatmulDescInit_internal", f.description_init, library.why_not);
     find(opened, "cublasLtMatmulDescSetAttribute", f.description_set, library.why_not);
@@ -116,30 +120,74 @@ cudaDataType_t type_of(DLDataType dtype) {
         return CUDA_R_16F;
     case OPDOCK_BF16:
         return CUDA_R_16BF;
+    case OPDOCK_E4M3:
+        return CUDA_R_8F_E4M3;
+    case OPDOCK_E5M2:
+        return CUDA_R_8F_E5M2;
     default:
         return CUDA_R_32F;
     }
 }
 
-// A row-major matrix as cuBLASLt, which thinks in columns, sees it: transposed, and its row is a column there.
-cublasStatus_t describe_matrix(DLDataType dtype, int64_t rows, int64_t columns, int64_t batches,
+// A row-major matrix as cuBLASLt, which thinks in columns, sees it: transposed, and its row is a column there. Rows are
+// `row_step` elements apart; 0 without gaps.
+cublasStatus_t describe_matrix(cudaDataType_t type, int64_t rows, int64_t columns, int64_t row_step, int64_t batches,
                                cublasLtMatrixLayoutOpaque_t *to) {
     const Functions &f = functions();
     const auto count = static_cast<int32_t>(batches);
     const int64_t step = rows * columns;
     return first_failure({
-        f.layout_init(to, sizeof *to, type_of(dtype), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
-                      columns),
+        f.layout_init(to, sizeof *to, type, static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
+                      row_step != 0 ? row_step : columns),
         f.layout_set(to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
         f.layout_set(to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step),
     });
 }
 
-// The operation with this bias. It is made anew for each run, since the bias is part of it and a plan must not change;
-// that takes a few stores.
+// A bias of f32 cannot be in the epilogue of 8-bit factors, which have it in bf16 then. It is what is added instead, a
+// matrix whose rows are all the same.
+bool adds_bias(const Product &product) {
+    return product.has_bias && product.scales != Scales::none && product.of_output().bits == 32;
+}
+
+#if CUBLAS_VERSION >= 120900
+constexpr auto left_scale_mode = CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
+               right_scale_mode = CUBLASLT_MATMUL_DESC_A_SCALE_MODE;
+constexpr int32_t scale_of_128 = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+constexpr int32_t scale_of_128x128 = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+#else // a newer library may be there
+const auto left_scale_mode = static_cast<cublasLtMatmulDescAttributes_t>(32);
+const auto right_scale_mode = static_cast<cublasLtMatmulDescAttributes_t>(31);
+constexpr int32_t scale_of_128 = 4, scale_of_128x128 = 5;
+#endif
+
+// Sums of 8-bit products are f32: without CUBLASLT_MATMUL_DESC_FAST_ACCUM, tensor cores hand them on before they lose
+// digits.
+cublasStatus_t describe_scales(const Product &product, const ProductPointers &pointers,
+                               cublasLtMatmulDescOpaque_t *to) {
+    const Functions &f = functions();
+    if (product.scales == Scales::none) {
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    const cublasStatus_t status = first_failure({
+        f.description_set(to, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &pointers.right_scale, sizeof(void *)),
+        f.description_set(to, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &pointers.left_scale, sizeof(void *)),
+    });
+    if (product.scales == Scales::of_tensors || status != CUBLAS_STATUS_SUCCESS) {
+        return status;
+    }
+    return first_failure({
+        f.description_set(to, left_scale_mode, &scale_of_128, sizeof scale_of_128),
+        f.description_set(to, right_scale_mode, &scale_of_128x128, sizeof scale_of_128x128),
+    });
+}
+
+// The operation with these bias and scales. It is made anew for each run, since they are part of it and a plan must not
+// change; that takes a few stores.
 //
 // CUBLAS_COMPUTE_32F keeps products of f32 in f32: TF32 has a compute type of its own.
-cublasStatus_t describe_operation(const Product &product, const void *bias, cublasLtMatmulDescOpaque_t *to) {
+cublasStatus_t describe_operation(const Product &product, const ProductPointers &pointers,
+                                  cublasLtMatmulDescOpaque_t *to) {
     const Functions &f = functions();
     // output^T = right^T left^T, and cuBLASLt sees the transposed matrix of each.
     const cublasOperation_t first = product.right_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -148,14 +196,17 @@ cublasStatus_t describe_operation(const Product &product, const void *bias, cubl
         f.description_init(to, sizeof *to, CUBLAS_COMPUTE_32F, CUDA_R_32F),
         f.description_set(to, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
         f.description_set(to, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
+        describe_scales(product, pointers, to),
     });
-    if (!product.has_bias || status != CUBLAS_STATUS_SUCCESS) {
+    if (!product.has_bias || adds_bias(product) || status != CUBLAS_STATUS_SUCCESS) {
         return status;
     }
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS; // along the rows of output^T
+    const cudaDataType_t type = type_of(product.of_output());
     return first_failure({
         f.description_set(to, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
-        f.description_set(to, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+        f.description_set(to, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type),
+        f.description_set(to, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &pointers.bias, sizeof(void *)),
     });
 }
 
@@ -166,9 +217,34 @@ uint32_t alignment_of_all(uint32_t first, int64_t batches, int64_t step_bytes) {
 }
 
 std::string text_of(const Product &product) {
-    return opdock::dtype_name(product.dtype) + " of " + std::to_string(product.rows) + " rows, " +
+    const char *const scales = product.scales == Scales::of_blocks ? " with scales of blocks" : "";
+    return opdock::dtype_name(product.dtype) + scales + " of " + std::to_string(product.rows) + " rows, " +
            std::to_string(product.columns) + " columns and depth " + std::to_string(product.depth) +
            (product.batches == 1 ? "" : ", " + std::to_string(product.batches) + " times");
+}
+
+template<class T>
+__global__ void __launch_bounds__(256) repeat_row_kernel(const T *row, T *output, int64_t n, int64_t count) {
+    wait_for_earlier_kernels();
+    const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+    if (i < count) {
+        output[i] = row[i % n];
+    }
+}
+
+// A product without depth: sums of nothing, plus the bias.
+opdock::Status fill_output(const opdock::Call &call, const Product &product, const ProductPointers &pointers) {
+    const int64_t count = product.batches * product.rows * product.columns;
+    if (!product.has_bias) {
+        const auto bytes = static_cast<size_t>(count * (product.of_output().bits / 8));
+        return gpu::checked("filling with zeros",
+                            cudaMemsetAsync(pointers.output, 0, bytes, static_cast<Stream>(call.stream())));
+    }
+    return visit_floating(product.of_output(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        return launch(call, {ceil_div(count, 256), 256}, repeat_row_kernel<T>, static_cast<const T *>(pointers.bias),
+                      static_cast<T *>(pointers.output), product.columns, count);
+    });
 }
 
 // Batches become a dimension of the grid, which ends at 65535 in two of three directions.
@@ -200,6 +276,14 @@ opdock::Status CublasLt::open(DLDevice device, std::unique_ptr<CublasLt> &made) 
     return {};
 }
 
+opdock::Status CublasLt::block_scales_available() {
+    const size_t version = functions().version();
+    return version >= 120900
+               ? opdock::Status()
+               : opdock::unsupported("scales of blocks need cuBLASLt 12.9, and this is " +
+                                     std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100));
+}
+
 CublasLt::~CublasLt() {
     static_cast<void>(functions().destroy(handle_));
 }
@@ -224,15 +308,23 @@ opdock::Status ProductPlan::make(const CublasLt &library, const Product &product
 }
 
 opdock::Status ProductPlan::fill(const CublasLt &library, int64_t batches, Part &part) const {
-    const auto describe = [&](int64_t rows, int64_t columns, bool transposed, cublasLtMatrixLayoutOpaque_t *to) {
-        return transposed ? describe_matrix(product_.dtype, columns, rows, batches, to)
-                          : describe_matrix(product_.dtype, rows, columns, batches, to);
+    const auto describe = [&](DLDataType dtype, int64_t rows, int64_t columns, int64_t step, bool transposed,
+                              cublasLtMatrixLayoutOpaque_t *to) {
+        const cudaDataType_t type = type_of(dtype);
+        return transposed ? describe_matrix(type, columns, rows, step, batches, to)
+                          : describe_matrix(type, rows, columns, step, batches, to);
     };
+    const Product &p = product_;
     part.batches = batches;
-    const cublasStatus_t described =
-        first_failure({describe(product_.rows, product_.depth, product_.left_transposed, &part.left),
-                       describe(product_.depth, product_.columns, product_.right_transposed, &part.right),
-                       describe(product_.rows, product_.columns, false, &part.output)});
+    cublasStatus_t described =
+        first_failure({describe(p.dtype, p.rows, p.depth, p.left_step, p.left_transposed, &part.left),
+                       describe(p.of_right(), p.depth, p.columns, 0, p.right_transposed, &part.right),
+                       describe(p.of_output(), p.rows, p.columns, p.output_step, false, &part.output)});
+    part.added = part.output;
+    if (described == CUBLAS_STATUS_SUCCESS && adds_bias(p)) {
+        const int64_t no_step = 0;
+        described = functions().layout_set(&part.added, CUBLASLT_MATRIX_LAYOUT_LD, &no_step, sizeof no_step);
+    }
     if (described != CUBLAS_STATUS_SUCCESS) {
         return checked("describing matrices to cuBLASLt", described);
     }
@@ -258,19 +350,21 @@ opdock::Status ProductPlan::choose(const CublasLt &library, Part &part, bool ali
     const uint32_t of_left = alignment(product_.rows, product_.depth);
     const uint32_t of_right = alignment(product_.depth, product_.columns);
     const uint32_t of_output = alignment(product_.rows, product_.columns);
-    const uint64_t most_workspace = library.most_workspace();
+    const uint64_t most_workspace = std::min(library.most_workspace(), product_.most_workspace);
     // Partial sums stay in f32 and are added up in order.
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
     // Here the bias is a number that says how it is aligned.
-    const auto *bias = reinterpret_cast<const void *>(uintptr_t(1) << 20 | (aligned ? 0 : first));
+    ProductPointers pointers = {};
+    pointers.bias = reinterpret_cast<const void *>(uintptr_t(1) << 20 | (aligned ? 0 : first));
+    pointers.left_scale = pointers.right_scale = reinterpret_cast<const void *>(uintptr_t(1) << 20);
     cublasLtMatmulDescOpaque_t operation;
     cublasLtMatmulPreferenceOpaque_t preference;
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto &value) {
         return f.preference_set(&preference, attribute, &value, sizeof value);
     };
     const cublasStatus_t described = first_failure({
-        describe_operation(product_, bias, &operation),
+        describe_operation(product_, pointers, &operation),
         f.preference_init(&preference, sizeof preference),
         set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace),
         set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions),
@@ -285,7 +379,7 @@ opdock::Status ProductPlan::choose(const CublasLt &library, Part &part, bool ali
     constexpr int most = 4;
     cublasLtMatmulHeuristicResult_t results[most] = {};
     int found = 0;
-    const cublasStatus_t status = f.heuristic(library.handle(), &operation, &part.right, &part.left, &part.output,
+    const cublasStatus_t status = f.heuristic(library.handle(), &operation, &part.right, &part.left, &part.added,
                                               &part.output, &preference, most, results, &found);
     // It calls sizes past its limits invalid.
     if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED &&
@@ -307,7 +401,13 @@ uint64_t ProductPlan::workspace_size() const {
 
 opdock::Status ProductPlan::run(const opdock::Call &call, const CublasLt &library,
                                 const ProductPointers &pointers) const {
-    const int64_t bytes = product_.dtype.bits / 8;
+    if (!product_.has_output()) {
+        return {};
+    }
+    if (product_.depth == 0) {
+        return fill_output(call, product_, pointers);
+    }
+    const int64_t bytes = product_.dtype.bits / 8; // several parts have one dtype
     const auto at = [&](const void *first, int64_t rows, int64_t columns, int64_t part) {
         return static_cast<const char *>(first) + part * most_batches * rows * columns * bytes;
     };
@@ -336,11 +436,13 @@ opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &l
                                    ", when pointers are not aligned to 16 bytes");
     }
     cublasLtMatmulDescOpaque_t operation;
-    if (const cublasStatus_t status = describe_operation(product_, pointers.bias, &operation);
+    if (const cublasStatus_t status = describe_operation(product_, pointers, &operation);
         status != CUBLAS_STATUS_SUCCESS) {
         return checked("describing a product to cuBLASLt", status);
     }
-    const float one = 1, zero = 0;
+    const bool adds_the_bias = adds_bias(product_);
+    const float one = 1, kept = pointers.adds || adds_the_bias ? 1 : 0;
+    const void *const added = adds_the_bias ? pointers.bias : pointers.output;
     // Layouts are only read, whatever the types of the parameters say.
     const auto layout = [](const cublasLtMatrixLayoutOpaque_t &of) {
         return const_cast<cublasLtMatrixLayoutOpaque_t *>(&of);
@@ -353,7 +455,7 @@ opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &l
     }
     return checked("multiplying with cuBLASLt",
                    functions().matmul(library.handle(), &operation, &one, pointers.right, layout(part.right),
-                                      pointers.left, layout(part.left), &zero, pointers.output, layout(part.output),
+                                      pointers.left, layout(part.left), &kept, added, layout(part.added),
                                       pointers.output, layout(part.output), &algorithm.algorithm, call.workspace(),
                                       algorithm.workspace, static_cast<cudaStream_t>(call.stream())));
 }

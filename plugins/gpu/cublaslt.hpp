@@ -23,6 +23,7 @@ class CublasLt {
     ~CublasLt();
 
     cublasLtHandle_t handle() const { return handle_; }
+    static opdock::Status block_scales_available();
     uint64_t most_workspace() const { return most_workspace_; } // bytes that an algorithm may ask for
 
   private:
@@ -32,22 +33,35 @@ class CublasLt {
     uint64_t most_workspace_;
 };
 
-// output[rows, columns] = left[rows, depth] right[depth, columns] + bias[columns], `batches` times, all row-major and
-// without gaps. The bias is the same for all batches.
+// Scales of factors in 8 bits, by which their elements are multiplied; of blocks, `left` has one for 128 elements of
+// the depth, in an order of the library's (see ops/linear_fp8.cu), and `right` one for 128 by 128.
+enum class Scales { none, of_tensors, of_blocks };
+
+// output[rows, columns] = left[rows, depth] right[depth, columns] + bias[columns], `batches` times, all row-major. The
+// bias is the same for all batches.
 struct Product {
     DLDataType dtype;
     int64_t rows, columns, depth;
     bool left_transposed;  // stored as [depth, rows]
     bool right_transposed; // stored as [columns, depth]
-    bool has_bias;
+    bool has_bias;         // of the output's dtype
     int64_t batches;
+    DLDataType right_dtype = {}, output_dtype = {}; // dtype where they have no bits; of a single batch
+    // Elements from one row to the next as stored, of a single batch; 0 without gaps.
+    int64_t left_step = 0, output_step = 0;
+    uint64_t most_workspace = ~uint64_t(0); // bytes, and no more than the library's
+    Scales scales = Scales::none;
 
+    DLDataType of_right() const { return right_dtype.bits != 0 ? right_dtype : dtype; }
+    DLDataType of_output() const { return output_dtype.bits != 0 ? output_dtype : dtype; }
     bool has_output() const { return rows != 0 && columns != 0 && batches != 0; }
 };
 
 struct ProductPointers {
     const void *left, *right, *bias; // null without a bias
     void *output;
+    bool adds = false; // to what the output holds; without a bias
+    const void *left_scale = nullptr, *right_scale = nullptr;
 };
 
 // A product with the algorithms for it; constant, so that runs share it.
@@ -57,7 +71,6 @@ class ProductPlan {
     static opdock::Status make(const CublasLt &library, const Product &product, std::unique_ptr<ProductPlan> &made);
 
     uint64_t workspace_size() const;
-    // The product must have output and depth.
     opdock::Status run(const opdock::Call &call, const CublasLt &library, const ProductPointers &pointers) const;
 
   private:
@@ -69,7 +82,7 @@ class ProductPlan {
     // What one call of cuBLASLt computes.
     struct Part {
         int64_t batches = 0;
-        cublasLtMatrixLayoutOpaque_t left = {}, right = {}, output = {};
+        cublasLtMatrixLayoutOpaque_t left = {}, right = {}, output = {}, added = {}; // added: see adds_bias()
         Algorithm aligned; // where all pointers are aligned to 16 bytes
         Algorithm loose;   // where they are aligned to their elements only
     };

@@ -108,6 +108,8 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_grouped_linear(plugin);
         gpu::add_l2norm(plugin);
         gpu::add_linear(plugin);
+        gpu::add_linear_fp8(plugin);
+        gpu::add_linear_loss(plugin);
         gpu::add_log_softmax(plugin);
         gpu::add_moe(plugin);
         gpu::add_multi_tensor(plugin);

@@ -23,10 +23,14 @@ def normal(rng, *shape):
     return jnp.asarray(rng.standard_normal(shape), jnp.float32)
 
 
+def takes_float8(op):
+    return any(one.dtype == "F" for one in ours._signatures[op].inputs)
+
+
 def sample(rng, op, dtype):
     """Arguments of an op, all dims of which are 8."""
     signature = ours._signatures[op]
-    others = {"...": 3, "2*n": 16, "g+1": 9}
+    others = {"...": 3, "2*n": 16, "g+1": 9, "(k+127)/128": 1, "(n+127)/128": 1}
     others |= (
         {"r": 64} if op.startswith("moe_") else {"r": 4} if "cos: " in signature.text else {}
     )  # r == t*k, 2*r <= d
@@ -35,7 +39,8 @@ def sample(rng, op, dtype):
         sizes = [int(dim) if dim.isdigit() else others.get(dim, 8) for dim in one.dims]
         if one.name.endswith("_starts"):  # of sequences in a batch of 1
             return None
-        own = {"F": jnp.float8_e4m3fn, "P": jnp.int32}.get(one.dtype, ours._DTYPES.get(one.dtype, dtype))
+        float8 = jnp.float8_e4m3fn
+        own = {"F": float8, "G": float8, "P": jnp.int32}.get(one.dtype, ours._DTYPES.get(one.dtype, dtype))
         if jnp.issubdtype(own, jnp.floating):
             positive = one.name in ("scale", "rsigma", "scale_inv", "exp_avg_sq")
             values = rng.standard_normal(sizes) * 0.5
@@ -51,7 +56,7 @@ def sample(rng, op, dtype):
     required = {"p": 0.25, "groups": 2, "k": 3, "experts": 8}
     attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     if any(one.type == "dtype" for one in signature.attributes):
-        attributes["dtype"] = dtype if op == "dequantize" else jnp.float8_e4m3fn
+        attributes["dtype"] = dtype if takes_float8(op) else jnp.float8_e4m3fn
     return inputs, attributes
 
 
@@ -78,7 +83,7 @@ def test_results_have_the_bits_of_the_host(host, rng, op, dtype):
     found = jax.jit(lambda inputs: ours.call(op, *inputs, all_outputs=True, **attributes))(inputs)
     named = dict(attributes)
     if "dtype" in named:
-        named["dtype"] = {jnp.float32: "f32"}.get(dtype, "bf16") if op == "dequantize" else "e4m3"
+        named["dtype"] = {jnp.float32: "f32"}.get(dtype, "bf16") if takes_float8(op) else "e4m3"
     expected = host.op(op)(*given, outputs=[one.name for one in signature.outputs if one.optional], **named)
     written = [value for one, value in zip(signature.inputs, given, strict=True) if one.mut]
     expected = flat([*flat(expected), *flat(written)])

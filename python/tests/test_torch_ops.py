@@ -29,10 +29,14 @@ def random(seed):
     torch.manual_seed(seed)
 
 
+def takes_float8(op):
+    return any(one.dtype == "F" for one in _ops._signatures[op].inputs)
+
+
 def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     """Arguments of an op, all dims of which are 8."""
     signature = _ops._signatures[op]
-    others = {"...": 3, "2*n": 16, "g+1": 9}
+    others = {"...": 3, "2*n": 16, "g+1": 9, "(k+127)/128": 1, "(n+127)/128": 1}
     others |= (
         {"r": 64} if op.startswith("moe_") else {"r": 4} if "cos: " in signature.text else {}
     )  # r == t*k, 2*r <= d
@@ -45,7 +49,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
             return None
         if parameter.name in ("slots", "places", "starts"):  # no two alike, or in order
             return torch.arange(math.prod(sizes), dtype=named).reshape(sizes)
-        named = {"F": torch.float8_e4m3fn, "P": torch.int64}.get(parameter.dtype, named)
+        named = {"F": torch.float8_e4m3fn, "G": torch.float8_e4m3fn, "P": torch.int64}.get(parameter.dtype, named)
         if named.is_floating_point:
             return (rand(*sizes) * 0.5 + (1.0 if parameter.name in ("scale", "rsigma", "scale_inv") else 0.0)).to(named)
         if parameter.name == "mask":
@@ -63,7 +67,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
     attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
     for one in signature.attributes:
         if one.type == "dtype":
-            attributes[one.name] = dtype if op == "dequantize" else torch.float8_e4m3fn
+            attributes[one.name] = dtype if takes_float8(op) else torch.float8_e4m3fn
     return inputs, attributes
 
 
@@ -82,7 +86,7 @@ def test_torch_finds_nothing_wrong_with(op):
             if one.name in formula.covers:
                 value.requires_grad_()
     # Torch's own check of mutations multiplies, which it cannot with float8.
-    checks = {"test_utils": ("test_faketensor", "test_aot_dispatch_dynamic")} if op == "dequantize" else {}
+    checks = {"test_utils": ("test_faketensor", "test_aot_dispatch_dynamic")} if takes_float8(op) else {}
     for all_outputs in {False, any(one.optional for one in signature.outputs)}:
         torch.library.opcheck(_ops.overload(op, all_outputs), inputs, attributes, **checks)
 

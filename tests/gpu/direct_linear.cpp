@@ -104,8 +104,8 @@ void set(const Operation &operation, cublasLtMatmulDescAttributes_t attribute, c
 }
 
 // cuBLASLt's matrices are column-major: the transpose of a row-major one.
-void describe(Layout &layout, int64_t rows, int64_t columns) {
-    check("describing a matrix", functions().layout_create(&layout.made, CUDA_R_16BF, static_cast<uint64_t>(columns),
+void describe(Layout &layout, cudaDataType_t type, int64_t rows, int64_t columns) {
+    check("describing a matrix", functions().layout_create(&layout.made, type, static_cast<uint64_t>(columns),
                                                            static_cast<uint64_t>(rows), columns));
 }
 
@@ -120,9 +120,16 @@ struct DirectLinear::State {
         set(operation, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
         set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
         set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, linear.bias);
-        describe(weight, linear.columns, linear.depth);
-        describe(input, linear.rows, linear.depth);
-        describe(output, linear.rows, linear.columns);
+        cudaDataType_t type = CUDA_R_16BF;
+        if (linear.input_scale != nullptr) {
+            type = CUDA_R_8F_E4M3;
+            set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, linear.weight_scale);
+            set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, linear.input_scale);
+            set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
+        }
+        describe(weight, type, linear.columns, linear.depth);
+        describe(input, type, linear.rows, linear.depth);
+        describe(output, CUDA_R_16BF, linear.rows, linear.columns);
         choose();
         check_cuda("allocating the workspace", cudaMalloc(&workspace, most_workspace));
     }

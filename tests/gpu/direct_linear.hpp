@@ -10,11 +10,13 @@
 
 namespace gpu_tests {
 
-// output[rows, columns] = input[rows, depth] weight[columns, depth]^T + bias[columns], row-major, in bf16.
+// output[rows, columns] = input[rows, depth] weight[columns, depth]^T + bias[columns], row-major, in bf16. With scales
+// input and weight are e4m3, and multiplied by them.
 struct Linear {
     int64_t rows, columns, depth;
     const void *input, *weight, *bias;
     void *output;
+    const void *input_scale = nullptr, *weight_scale = nullptr;
 };
 
 // With what cuBLASLt's heuristic names first for a workspace of at most 32 MiB, summed in f32, the bias in the

@@ -1,4 +1,4 @@
-// gpu-linear: linear_fwd beside cuBLASLt called directly, on the same tensors, in turn.
+// gpu-linear: linear_fwd or linear_fp8 beside cuBLASLt called directly, on the same tensors, in turn.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -29,14 +29,17 @@ using opdock::op_call::Operand;
 
 constexpr const char *usage = R"(usage: gpu-linear [OPTION...]
 
-Times a prepared call of linear_fwd with a bias in bf16, and in turn with it a
-direct call of cuBLASLt on the same tensors: the first algorithm of its
-heuristic, with a workspace of 32 MiB, summed in f32, the bias in the epilogue.
-Prints the medians, and fails when the two do not compute the same.
+Times a prepared call of linear_fwd with a bias in bf16, or of linear_fp8 with
+the same bias and output, and in turn with it a direct call of cuBLASLt on the
+same tensors: the first algorithm of its heuristic, with a workspace of 32 MiB,
+summed in f32, the bias in the epilogue. Prints the medians, and fails when the
+two do not compute the same.
 
   --modules PATH   search this plugin file or directory first; may be repeated
   --impl IMPL_ID   of this implementation; vendor.cuda without it
   --device D       where to run; cuda:0 without it
+  --dtype T        of input and weight: bf16, or e4m3 for linear_fp8; bf16
+                   without it
   --rows N         of the input and the output; 8192 without it
   --columns N      of the output; 8192 without it
   --depth N        8192 without it
@@ -56,6 +59,7 @@ struct Request {
     std::vector<std::string> modules;
     std::string impl = "vendor.cuda";
     std::string device = "cuda:0";
+    std::string dtype = "bf16";
     int rows = 8192;
     int columns = 8192;
     int depth = 8192;
@@ -73,11 +77,15 @@ Request request_of(const std::vector<std::string> &arguments) {
                        [&](const std::string &value) { request.modules.push_back(opdock::cli::absolute_path(value)); }},
                       {"--impl", text(request.impl)},
                       {"--device", text(request.device)},
+                      {"--dtype", text(request.dtype)},
                       {"--rows", number("--rows", request.rows)},
                       {"--columns", number("--columns", request.columns)},
                       {"--depth", number("--depth", request.depth)},
                       {"--rounds", number("--rounds", request.rounds)},
                       {"--json", text(request.json_file)}});
+    if (request.dtype != "bf16" && request.dtype != "e4m3") {
+        throw WrongUsage("--dtype " + request.dtype + ": expected bf16 or e4m3");
+    }
     return request;
 }
 
@@ -156,21 +164,29 @@ int run(const Request &request) {
     cudaStream_t stream = nullptr;
     check_cuda("making a stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
-    const auto source = [](const std::string &dims) { return "random:bf16[" + dims + "]:-2..2"; };
+    const bool is_fp8 = request.dtype == "e4m3";
+    const std::string op_name = is_fp8 ? "linear_fp8" : "linear_fwd";
+    const auto source = [](const std::string &dtype, const std::string &dims) {
+        return "random:" + dtype + "[" + dims + "]:-2..2";
+    };
     const std::string rows = std::to_string(request.rows);
     const std::string columns = std::to_string(request.columns);
     const std::string depth = std::to_string(request.depth);
-    const opdock::op_call::Job job = opdock::op_call::job_of(
-        host,
-        {"linear_fwd",
-         request.impl,
-         {{"input", source(rows + "," + depth)}, {"weight", source(columns + "," + depth)}, {"bias", source(columns)}},
-         {}});
-    const opdock::Op op = host.op("linear_fwd");
+    std::vector<opdock::op_call::Named> inputs = {{"input", source(request.dtype, rows + "," + depth)},
+                                                  {"weight", source(request.dtype, columns + "," + depth)},
+                                                  {"bias", source("bf16", columns)}};
+    std::vector<opdock::op_call::Named> attributes;
+    if (is_fp8) {
+        inputs.push_back({"input_scale", source("f32", "1")});
+        inputs.push_back({"weight_scale", source("f32", "1")});
+        attributes.push_back({"dtype", "bf16"});
+    }
+    const opdock::op_call::Job job = opdock::op_call::job_of(host, {op_name, request.impl, inputs, attributes});
+    const opdock::Op op = host.op(op_name);
     const opdock::op_call::PlacedCall placed(host, op, job.signature, job.arguments,
                                              opdock::op_call::shapes_or_sources_spelling, device);
     const opdock::Prepared prepared =
-        op.prepare(placed.args(), opdock::op_call::nothing_but(host, "linear_fwd", request.impl));
+        op.prepare(placed.args(), opdock::op_call::nothing_but(host, op_name, request.impl));
     std::optional<DeviceBuffer> workspace;
     if (prepared.workspace_size() != 0) {
         workspace.emplace(host, device, prepared.workspace_size());
@@ -178,8 +194,14 @@ int run(const Request &request) {
     std::vector<void *> pointers = opdock::op_call::pointers_of(job.signature, placed.inputs(), placed.outputs());
     const Operand &output = placed.outputs()[0][0];
     const DeviceBuffer direct_output(host, device, opdock::op_call::bytes_of(output));
-    const DirectLinear direct(
-        {request.rows, request.columns, request.depth, pointers[0], pointers[1], pointers[2], direct_output.get()});
+    Linear linear = {request.rows, request.columns, request.depth,      pointers[0],
+                     pointers[1],  pointers[2],     direct_output.get()};
+    if (is_fp8) { // scales before the bias
+        linear.bias = pointers[4];
+        linear.input_scale = pointers[2];
+        linear.weight_scale = pointers[3];
+    }
+    const DirectLinear direct(linear);
     check_cuda("waiting for the device", cudaDeviceSynchronize());
 
     const auto run_opdock = [&] {
@@ -208,15 +230,17 @@ int run(const Request &request) {
         std::printf("  %-24s %9.1f us  %7.1f TFLOP/s  %6.3f times as long  workspace %.1f MiB\n", text, microseconds,
                     flops / microseconds * 1e-6, of.at("ratio").get<double>(), static_cast<double>(bytes) / (1 << 20));
     };
-    std::printf("linear_fwd of bf16[%d,%d], %d columns, with a bias (medians of %d rounds of %d runs); cuBLASLt %s\n",
-                request.rows, request.depth, request.columns, request.rounds, runs, DirectLinear::version().c_str());
+    std::printf("%s of %s[%d,%d], %d columns, with a bias (medians of %d rounds of %d runs); cuBLASLt %s\n",
+                op_name.c_str(), request.dtype.c_str(), request.rows, request.depth, request.columns, request.rounds,
+                runs, DirectLinear::version().c_str());
     row("direct", "cublasLtMatmul", direct.workspace_size());
     row("opdock", "prepared call", prepared.workspace_size());
     std::printf("  %zu of %zu elements differ, by at most %.2g of the largest%s\n", difference.elements, count,
                 difference.largest, are_same ? "" : ": NOT THE SAME");
     std::fflush(stdout);
 
-    document.update({{"op", "linear_fwd"},
+    document.update({{"op", op_name},
+                     {"dtype", request.dtype},
                      {"impl_id", request.impl},
                      {"device", request.device},
                      {"cublaslt", DirectLinear::version()},

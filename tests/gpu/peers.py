@@ -450,6 +450,45 @@ def loss_cases():
     ]
 
 
+def product_cases():
+    tokens, inner, classes = (32768, 2048, 128256)
+    size = 8192
+
+    def linear_loss():
+        x, w = leaf(numbers(tokens, inner)), leaf(numbers(classes, inner, low=-0.05, high=0.05))
+        target = torch.randint(0, classes, (tokens,), device=device)
+
+        def eager():
+            return torch.autograd.grad(F.cross_entropy(x @ w.t(), target, reduction="sum"), (x, w))
+
+        def of_liger():
+            f = liger("fused_linear_cross_entropy", "LigerFusedLinearCrossEntropyFunction")
+            return lambda: f(x, w, target, None, None, -100, 0.0, 0.0, "sum")
+
+        peers = {("torch", "its logits are bf16"): lambda: eager, ("liger", "logits and sums are bf16"): of_liger}
+        bytes_ = 4 * (tokens + classes) * inner + 12 * tokens
+        return Case("fused_linear_cross_entropy", (tokens, inner), bytes_, peers, ("grad_input", "grad_weight"))
+
+    def fp8(op, scales_of):
+        def make():
+            x, w = numbers(size, size).to(torch.float8_e4m3fn), numbers(size, size).to(torch.float8_e4m3fn)
+            of_x, of_w = scales_of()
+            run = lambda: torch._scaled_mm(x, w.t(), of_x, of_w, out_dtype=torch.bfloat16)
+            return Case(op, (size, size), 4 * size**2, {"torch": lambda: run})
+
+        return (op, (size, size), make)
+
+    def scales(*dims):
+        return numbers(*dims, dtype=torch.float32, low=0.5, high=1.5)
+
+    blocks = size // 128
+    return [
+        ("fused_linear_cross_entropy", (tokens, inner), linear_loss, ("grad_input", "grad_weight")),
+        fp8("linear_fp8", lambda: (scales(1), scales(1))),
+        fp8("linear_fp8_block", lambda: (scales(blocks, size).t(), scales(blocks, blocks).t())),
+    ]
+
+
 def optimizer_cases():
     count, elements = dims = (8, 16 << 20)
 
@@ -540,8 +579,8 @@ def write(document):
 
 
 def main():
-    cases = [case for m, n in ROWS for case in row_cases(m, n)] + rope_cases() + loss_cases() + optimizer_cases()
-    cases += token_cases(numbers, Case, of)
+    cases = [case for m, n in ROWS for case in row_cases(m, n)] + rope_cases() + loss_cases() + product_cases()
+    cases += optimizer_cases() + token_cases(numbers, Case, of)
     cases = [case for case in cases if not arguments.op or case[0] in arguments.op]
     if not cases:
         sys.exit("peers.py: no op of that name is compared; shapes.yaml has those that are")

@@ -212,9 +212,9 @@ class CaseWriter:
         turn = itertools.cycle(self.op.P or (None,))
         for t in ("f32", "f16", "bf16"):
             for u in dict.fromkeys((t, "f32")) if self.op.two_dtypes else (None,):
-                for f in self.op.F or (None,):
-                    dtypes = (("T", t), ("U", u), ("F", f), ("P", next(turn)))
-                    self.add_all({name: dtype for name, dtype in dtypes if dtype})
+                for f, g in itertools.product(self.op.F or (None,), self.op.G or (None,)):
+                    named = (("T", t), ("U", u), ("F", f), ("G", g), ("P", next(turn)))
+                    self.add_all({name: dtype for name, dtype in named if dtype})
         (folder / f"{self.name}.json").write_text(json.dumps({"op": self.name, "seed": self.seed, "cases": self.cases}))
         write_safetensors(folder / f"{self.name}.safetensors", self.tensors)
 

@@ -18,6 +18,7 @@ constexpr std::array table = {
     OtherName{"_log_softmax_backward_data", "PyTorch", "log_softmax_bwd"},
     OtherName{"_scaled_dot_product_flash_attention", "PyTorch", "attention_fwd"},
     OtherName{"_scaled_dot_product_flash_attention_backward", "PyTorch", "attention_bwd"},
+    OtherName{"_scaled_mm", "PyTorch", "linear_fp8 linear_fp8_block"},
     OtherName{"_softmax", "PyTorch", "scaled_softmax_fwd"},
     OtherName{"_softmax_backward_data", "PyTorch", "scaled_softmax_bwd"},
     OtherName{"act_quant", "DeepSeek", "quantize_1x128"},
@@ -34,6 +35,7 @@ constexpr std::array table = {
     OtherName{"cross_entropy_backward", "Liger-Kernel", "cross_entropy_bwd"},
     OtherName{"cross_entropy_forward", "Liger-Kernel", "cross_entropy_fwd fused_cross_entropy"},
     OtherName{"cross_entropy_loss", "FlagGems", "cross_entropy_fwd"},
+    OtherName{"cutlass_scaled_mm", "vLLM", "linear_fp8"},
     OtherName{"dbias_dgelu", "Transformer Engine", "gelu_bwd_bias"},
     OtherName{"dbias_dqgelu", "Transformer Engine", "qgelu_bwd_bias"},
     OtherName{"dbias_drelu", "Transformer Engine", "relu_bwd_bias"},
@@ -57,6 +59,9 @@ constexpr std::array table = {
     OtherName{"flash_attn_func", "FlashAttention", "attention_fwd"},
     OtherName{"flash_attn_varlen_func", "FlashAttention", "attention_fwd"},
     OtherName{"flash_attn_with_kvcache", "FlashAttention", "attention_decode kv_cache_append"},
+    OtherName{"fp8_blockwise_scaled_mm", "SGLang", "linear_fp8_block"},
+    OtherName{"fp8_gemm", "DeepSeek", "linear_fp8_block"},
+    OtherName{"fp8_gemm_nt", "DeepGEMM", "linear_fp8_block"},
     OtherName{"fused_adam", "Apex", "multi_tensor_adam"},
     OtherName{"fused_add_rms_norm", "FlagGems", "fused_add_rmsnorm_fwd"},
     OtherName{"fused_add_rms_norm_backward", "Liger-Kernel", "rmsnorm_bwd_add"},
@@ -71,6 +76,7 @@ constexpr std::array table = {
     OtherName{"geglu_forward", "Liger-Kernel", "gelu_and_mul"},
     OtherName{"gelu_backward", "PyTorch", "gelu_bwd"},
     OtherName{"gemm", "TransformerEngine-FL", "linear_fwd linear_dgrad linear_wgrad matmul"},
+    OtherName{"gemm_fp8_nt_groupwise", "FlashInfer", "linear_fp8_block"},
     OtherName{"general_grouped_gemm", "TransformerEngine-FL",
               "grouped_linear_fwd grouped_linear_dgrad grouped_linear_wgrad"},
     OtherName{"generic_gemm", "TransformerEngine-FL", "linear_fwd linear_dgrad linear_wgrad matmul"},
@@ -152,6 +158,7 @@ constexpr std::array table = {
     OtherName{"topk_sigmoid", "vLLM", "topk_sigmoid_fwd"},
     OtherName{"topk_softmax", "vLLM", "topk_softmax_fwd"},
     OtherName{"unpermute", "Megatron-LM", "moe_unpermute"},
+    OtherName{"w8a8_block_fp8_matmul", "vLLM", "linear_fp8_block"},
 };
 static_assert(std::ranges::is_sorted(table, {}, &OtherName::name));
 

@@ -41,6 +41,7 @@ void add_l2norm(Plugin &plugin);
 void add_layernorm(Plugin &plugin);
 void add_linear(Plugin &plugin);
 void add_linear_cross_entropy(Plugin &plugin);
+void add_linear_fp8(Plugin &plugin);
 void add_log_softmax(Plugin &plugin);
 void add_matmul(Plugin &plugin);
 void add_moe(Plugin &plugin);

@@ -4,6 +4,7 @@
 #ifndef __HIP__
 #include <algorithm>
 
+#include "column_sums.hpp"
 #include "cublaslt.hpp"
 #include "launch.hpp"
 #include "numbers.cuh"
@@ -66,150 +67,33 @@ uint64_t workspace_of_plan(const opdock::Problem &problem) {
     return problem.plan<ProductPlan>()->workspace_size();
 }
 
-template<class T>
-__global__ void __launch_bounds__(256) repeat_row_kernel(const T *row, T *output, int64_t n, int64_t count) {
-    wait_for_earlier_kernels();
-    const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
-    if (i < count) {
-        output[i] = row[i % n];
-    }
-}
-
-// A product without depth: sums of nothing, plus the bias.
-opdock::Status fill_output(const opdock::Call &call, const Product &product, const ProductPointers &pointers) {
-    const int64_t count = product.batches * product.rows * product.columns;
-    if (!product.has_bias) {
-        return checked("filling with zeros",
-                       GPU(MemsetAsync)(pointers.output, 0, static_cast<size_t>(count * (product.dtype.bits / 8)),
-                                        static_cast<Stream>(call.stream())));
-    }
-    return visit_floating(product.dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        return launch(call, {ceil_div(count, 256), 256}, repeat_row_kernel<T>, static_cast<const T *>(pointers.bias),
-                      static_cast<T *>(pointers.output), product.columns, count);
-    });
-}
-
 template<ProductOf product_of>
 opdock::Status multiply(const opdock::Call &call) {
-    const Product product = product_of(call);
-    if (!product.has_output()) {
-        return {};
-    }
     const ProductPointers pointers = {input_data(call, 0), input_data(call, 1),
-                                      product.has_bias ? input_data(call, 2) : nullptr, output_data(call, 0)};
-    if (product.depth == 0) {
-        return fill_output(call, product, pointers);
-    }
+                                      product_of(call).has_bias ? input_data(call, 2) : nullptr, output_data(call, 0)};
     return call.plan<ProductPlan>()->run(call, *call.device_state<CublasLt>(), pointers);
 }
 
-// Sums over rows, in two steps and a fixed order: each block sums a tile of the columns over a chunk of the rows, and
-// then each thread adds up one column's chunks.
-constexpr int lanes = 32, lines = 8; // threads of a block: along a row, and over rows
-
-struct ColumnSums {
-    int64_t rows, n, chunks, chunk_rows;
-
-    explicit ColumnSums(const opdock::Problem &problem) {
-        const DLTensor &grad = *problem.input(0);
-        rows = row_count(grad);
-        n = row_size(grad);
-        // Four blocks for each compute unit, with eight rows for each thread or more. Both steps take time: 256 chunks
-        // are what the second one may have.
-        const int64_t tiles = std::max<int64_t>(1, ceil_div(n, lanes * (16 / element_bytes(grad))));
-        const int64_t wanted = ceil_div(4 * compute_units(problem), tiles);
-        const int64_t most = std::min<int64_t>(256, std::max<int64_t>(1, ceil_div(rows, lines * 8)));
-        chunk_rows = std::max<int64_t>(1, ceil_div(rows, std::min(wanted, most)));
-        chunks = ceil_div(rows, chunk_rows);
-    }
-
-    uint64_t workspace_size() const { return static_cast<uint64_t>(chunks * n) * sizeof(float); }
-};
-
-// One block: tile blockIdx.x % tiles of the columns, chunk blockIdx.x / tiles of the rows.
-template<class T, int N>
-__global__ void __launch_bounds__(lanes *lines)
-    column_sums_kernel(ColumnSums shape, int64_t tiles, const T *grad, float *partial_sums) {
-    wait_for_earlier_kernels();
-    __shared__ float shared[lines][lanes * N];
-    const int lane = static_cast<int>(threadIdx.x) % lanes, line = static_cast<int>(threadIdx.x) / lanes;
-    const int64_t chunk = static_cast<int64_t>(blockIdx.x) / tiles;
-    const int64_t first_column = static_cast<int64_t>(blockIdx.x) % tiles * lanes * N;
-    const int64_t column = first_column + lane * N;
-    const int64_t end = min((chunk + 1) * shape.chunk_rows, shape.rows);
-    float sums[N] = {};
-    if (column < shape.n) {
-#pragma unroll 4
-        for (int64_t row = chunk * shape.chunk_rows + line; row < end; row += lines) {
-            float values[N];
-            load<N>(grad + row * shape.n + column, values);
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                sums[k] += values[k];
-            }
-        }
-    }
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-        shared[line][lane * N + k] = sums[k];
-    }
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < lanes * N && first_column + i < shape.n; i += lanes * lines) {
-        float sum = 0;
-#pragma unroll
-        for (int l = 0; l < lines; ++l) {
-            sum += shared[l][i];
-        }
-        partial_sums[chunk * shape.n + first_column + i] = sum;
-    }
-}
-
-template<class T>
-__global__ void __launch_bounds__(128) add_chunks_kernel(ColumnSums shape, const float *partial_sums, T *sums) {
-    wait_for_earlier_kernels();
-    const int64_t column = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x;
-    if (column >= shape.n) {
-        return;
-    }
-    float sum = 0;
-#pragma unroll 8
-    for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
-        sum += partial_sums[chunk * shape.n + column];
-    }
-    sums[column] = from_f32<T>(sum);
-}
-
-opdock::Status sum_columns(const opdock::Call &call) {
-    const ColumnSums shape(call);
-    auto *partial_sums = static_cast<float *>(call.workspace());
-    return visit_floating(call.input(0)->dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        const auto *grad = static_cast<const T *>(input_data(call, 0));
-        const auto start = [&](auto width) {
-            constexpr int N = decltype(width)::value;
-            const int64_t tiles = ceil_div(shape.n, lanes * N);
-            return launch(call, {tiles * shape.chunks, lanes * lines}, column_sums_kernel<T, N>, shape, tiles, grad,
-                          partial_sums);
-        };
-        const bool vectors = shape.n % wide<T> == 0 && aligned(grad);
-        if (opdock::Status status = vectors ? start(Number<wide<T>>{}) : start(Number<1>{}); !status.ok()) {
-            return status;
-        }
-        return launch(call, {ceil_div(shape.n, 128), 128}, add_chunks_kernel<T>, shape, partial_sums,
-                      static_cast<T *>(output_data(call, 1)));
-    });
+ColumnSums bias_sums(const opdock::Problem &problem) {
+    const DLTensor &grad = *problem.input(0);
+    return {problem, grad.dtype, row_count(grad), row_size(grad), row_size(grad)};
 }
 
 uint64_t wgrad_workspace(const opdock::Problem &problem) {
     // One after the other on a stream, so that both may have the same bytes.
-    return std::max(workspace_of_plan(problem),
-                    problem.has_output(1) ? ColumnSums(problem).workspace_size() : uint64_t(0));
+    return std::max(workspace_of_plan(problem), problem.has_output(1) ? bias_sums(problem).bytes() : uint64_t(0));
 }
 
 opdock::Status wgrad(const opdock::Call &call) {
-    opdock::Status status = multiply<&wgrad_product>(call);
-    return status.ok() && call.has_output(1) ? sum_columns(call) : std::move(status);
+    if (opdock::Status status = multiply<&wgrad_product>(call); !status.ok() || !call.has_output(1)) {
+        return status;
+    }
+    const ColumnSums sums = bias_sums(call);
+    auto *parts = static_cast<float *>(call.workspace());
+    if (opdock::Status status = sum_columns(call, sums, input_data(call, 0), parts); !status.ok()) {
+        return status;
+    }
+    return add_parts(call, sums, parts, output_data(call, 1));
 }
 
 template<ProductOf product_of>

@@ -22,6 +22,8 @@ void add_group_norm(Plugin &plugin);          // group_norm.cu
 void add_grouped_linear(Plugin &plugin);      // grouped_linear.cu
 void add_l2norm(Plugin &plugin);              // l2norm.cu
 void add_linear(Plugin &plugin);              // linear.cu
+void add_linear_fp8(Plugin &plugin);          // linear_fp8.cu
+void add_linear_loss(Plugin &plugin);         // linear_cross_entropy.cu
 void add_log_softmax(Plugin &plugin);         // log_softmax.cu
 void add_moe(Plugin &plugin);                 // moe.cu
 void add_multi_tensor(Plugin &plugin);        // multi_tensor.cu

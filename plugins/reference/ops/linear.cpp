@@ -128,6 +128,54 @@ Status linear_wgrad(const Call &call) {
     });
 }
 
+// weight_scale_of(row, column) and input_scale_of(row, column) are the scales of an element.
+template<class InputScaleOf, class WeightScaleOf>
+Status multiply_float8(const Call &call, InputScaleOf input_scale_of, WeightScaleOf weight_scale_of) {
+    return opdock::visit_float8(call.input(0)->dtype, [&](auto f) {
+        return opdock::visit_float8(call.input(1)->dtype, [&](auto g) {
+            return visit_floating(call.output(0)->dtype, [&](auto t) {
+                using T = typename decltype(t)::type;
+                const auto input = call.input<const typename decltype(f)::type>(0);
+                const auto weight = call.input<const typename decltype(g)::type>(1);
+                const auto bias = call.input<const T>(4);
+                const auto output = call.output<T>(0);
+                const auto take = [](const auto &row, Doubles &to, const auto &scale_of) {
+                    widen(row, to);
+                    std::int64_t p = 0;
+                    for (double &element : to)
+                        element *= scale_of(p++);
+                };
+                multiply(
+                    {input.rows(), weight.size(0), weight.size(1)}, panel_rows_for_depth(weight.size(1)),
+                    [&](std::int64_t r, Doubles &to) {
+                        take(input.row(r), to, [&](std::int64_t p) { return input_scale_of(r, p); });
+                    },
+                    [&](std::int64_t n, Doubles &to) {
+                        take(weight.row(n), to, [&](std::int64_t p) { return weight_scale_of(n, p); });
+                    },
+                    [&](std::int64_t r, std::int64_t n, double sum) {
+                        output.row(r)[n] = rounded<T>(bias ? sum + wide(bias[n]) : sum);
+                    });
+                return Status();
+            });
+        });
+    });
+}
+
+Status linear_fp8(const Call &call) {
+    const double input_scale = wide(call.input<const float>(2)[0]), weight_scale = wide(call.input<const float>(3)[0]);
+    return multiply_float8(
+        call, [=](std::int64_t, std::int64_t) { return input_scale; },
+        [=](std::int64_t, std::int64_t) { return weight_scale; });
+}
+
+Status linear_fp8_block(const Call &call) {
+    const auto input_scale = call.input<const float>(2), weight_scale = call.input<const float>(3);
+    return multiply_float8(
+        call, [&](std::int64_t r, std::int64_t p) { return wide(input_scale.row(r)[p / 128]); },
+        [&](std::int64_t n, std::int64_t p) { return wide(weight_scale(n / 128, p / 128)); });
+}
+
 // Starts of groups of rows: they begin with 0, do not fall and end within the rows.
 Status check_starts(TensorView<const std::int32_t> starts, std::int64_t rows) {
     for (std::int64_t i = 0; i < starts.numel(); ++i) {
@@ -220,6 +268,8 @@ void add_linear(Plugin &plugin) {
                    .tune_version(1));
     plugin.add(ops::linear_dgrad, any_float, opdock::kernel<&linear_dgrad>);
     plugin.add(ops::linear_wgrad, any_float, opdock::kernel<&linear_wgrad>);
+    plugin.add(ops::linear_fp8, fp8_factors, opdock::kernel<&linear_fp8>);
+    plugin.add(ops::linear_fp8_block, fp8_factors, opdock::kernel<&linear_fp8_block>);
     plugin.add(ops::grouped_linear_fwd, any_float, opdock::kernel<&grouped_linear<false>>);
     plugin.add(ops::grouped_linear_dgrad, any_float, opdock::kernel<&grouped_linear<true>>);
     plugin.add(ops::grouped_linear_wgrad, any_float, opdock::kernel<&grouped_linear_wgrad>);

@@ -45,14 +45,14 @@ double log_sum_exp(const std::vector<double> &logits) {
 }
 
 double loss_of(const std::vector<double> &logits, double lse, std::int64_t target, double smoothing) {
-    double loss = lse - (1 - smoothing) * logits[static_cast<std::size_t>(target)];
-    if (smoothing != 0) { // 0 times a logit of minus infinity is no number
-        double sum = 0;
-        for (double logit : logits)
-            sum += logit;
-        loss -= smoothing * sum / static_cast<double>(logits.size());
-    }
-    return loss;
+    const double loss = lse - logits[static_cast<std::size_t>(target)];
+    if (smoothing == 0) // 0 times a logit of minus infinity is no number
+        return loss;
+    double sum = 0;
+    for (double logit : logits)
+        sum += logit;
+    // Differences first: the loss of a single class is 0.
+    return (1 - smoothing) * loss + smoothing * (lse - sum / static_cast<double>(logits.size()));
 }
 
 // Logits become the gradient of their loss, times a factor.

@@ -24,6 +24,7 @@ class Op(NamedTuple):
     changed: dict = {}  # inputs that the op writes -> dtype; the formula returns what they become
     two_dtypes: bool = False  # has U beside T
     F: tuple = ()  # dtypes of the variable F; an attribute `dtype` names a variable
+    G: tuple = ()  # the same of G
     P: tuple = ()  # dtypes of the variable P, in turn
     distinct: tuple = ()  # inputs whose rows may not all be one
     special: list = []  # of Special

@@ -32,6 +32,17 @@ def linear_wgrad(grad, input):
     }
 
 
+def linear_fp8(input, weight, input_scale, weight_scale, bias=None, *, dtype):
+    return linear_fwd(input * input_scale, weight * weight_scale, bias)
+
+
+def linear_fp8_block(input, weight, input_scale, weight_scale, bias=None, *, dtype):
+    n, k = weight.shape
+    of_input = np.repeat(input_scale, 128, -1)[..., :k]
+    of_weight = np.repeat(np.repeat(weight_scale, 128, 0), 128, 1)[:n, :k]
+    return linear_fwd(input * of_input, weight * of_weight, bias)
+
+
 def by_group(starts, rows, columns, product_of):
     """product_of(group, its rows) in these rows, 0 behind them."""
     output, scale = np.zeros((rows, columns)), 0.0
@@ -86,6 +97,11 @@ LINEAR_SHAPES = [
 ]
 
 
+# Blocks of 128, whole and not, and more rows and columns than the CPU plugin has at a time of that depth.
+FP8_SHAPES = [(2, 3, 17, 9), (33, 129, 65), (1, 1), (7, 1, 5), (300, 257, 130), (0, 8, 5), (4, 0, 3), (4, 8, 0)]
+FP8_SHAPES += [(2051, 3, 2), (2, 3, 8195)]
+
+
 def draw_linear(draw, shape, attributes):
     *leading, k, n = shape
     return {"input": draw("T", *leading, k), "weight": draw("T", n, k), "bias": draw("T", n)}
@@ -99,6 +115,26 @@ def draw_linear_dgrad(draw, shape, attributes):
 def draw_linear_wgrad(draw, shape, attributes):
     *leading, k, n = shape
     return {"grad": draw("T", *leading, n), "input": draw("T", *leading, k)}
+
+
+def draw_linear_fp8(draw, shape, attributes):
+    *leading, k, n = shape
+    scale = lambda *dims: draw.rounded("f32", 2 ** draw.rng.uniform(-4, 4, dims))
+    return {
+        "input": draw("F", *leading, k),
+        "weight": draw("G", n, k),
+        "input_scale": scale(1),
+        "weight_scale": scale(1),
+        "bias": draw("T", n),
+    }
+
+
+def draw_linear_fp8_block(draw, shape, attributes):
+    *leading, k, n = shape
+    blocks = lambda size: -(-size // 128)
+    scale = lambda *dims: draw.rounded("f32", 2 ** draw.rng.uniform(-4, 4, dims))
+    scales = {"input_scale": scale(*leading, blocks(k)), "weight_scale": scale(blocks(n), blocks(k))}
+    return {**draw_linear_fp8(draw, shape, attributes), **scales}
 
 
 # The leading dimensions, m, k, n.
@@ -184,6 +220,18 @@ OPS = {
         LINEAR_SHAPES,
         optional=("bias",),
     ),
+    **{
+        name: Op(
+            draw_factors,
+            {"output": "T"},
+            FP8_SHAPES,
+            [{"dtype": "T"}],
+            optional=("bias",),
+            F=("e4m3", "e5m2"),
+            G=("e4m3", "e5m2"),
+        )
+        for name, draw_factors in (("linear_fp8", draw_linear_fp8), ("linear_fp8_block", draw_linear_fp8_block))
+    },
     "grouped_linear_fwd": Op(
         draw_grouped, {"output": "T"}, GROUPED_SHAPES, special=wrong_starts(draw_grouped, output=(6, 4))
     ),

@@ -22,6 +22,19 @@
 #define OPDOCK_OP_LINEAR_WGRAD                                                                                         \
     "linear_wgrad(grad: T[..., n], input: T[..., k]) -> (grad_weight: T[n, k], grad_bias: T[n]?)"
 
+/* linear_fwd of factors in 8 bits: output = input_scale * weight_scale * (input weight^T) + bias. Scales are what
+ * numbers were divided by, as quantize_per_token and its kin have them, and the scale_inv of dequantize. */
+#define OPDOCK_OP_LINEAR_FP8                                                                                           \
+    "linear_fp8(input: F[..., k], weight: G[n, k], input_scale: f32[1], weight_scale: f32[1], bias: T[n]?, "           \
+    "*, dtype: T) -> (output: T[..., n]) where F in e4m3|e5m2, G in e4m3|e5m2"
+
+/* The same with a scale for each 128 elements of a row of input and for each block of 128 rows and 128 columns of
+ * weight, as quantize_1x128 and quantize_128x128 make them: each element is multiplied by the scale of its block. */
+#define OPDOCK_OP_LINEAR_FP8_BLOCK                                                                                     \
+    "linear_fp8_block(input: F[..., k], weight: G[n, k], input_scale: f32[..., (k+127)/128], "                         \
+    "weight_scale: f32[(n+127)/128, (k+127)/128], bias: T[n]?, *, dtype: T) -> (output: T[..., n]) "                   \
+    "where F in e4m3|e5m2, G in e4m3|e5m2"
+
 /* Several products in one, as a mixture of experts has them: the rows from starts[i] up to starts[i + 1] are group i,
  * whose weight is weight[i]. Starts begin with 0, do not fall and end within m; others are an invalid argument. Rows
  * behind the last start belong to no group: what they give is 0. output = input weight[i]^T. */
@@ -43,6 +56,8 @@
     X(linear_fwd, LINEAR_FWD)                                                                                          \
     X(linear_dgrad, LINEAR_DGRAD)                                                                                      \
     X(linear_wgrad, LINEAR_WGRAD)                                                                                      \
+    X(linear_fp8, LINEAR_FP8)                                                                                          \
+    X(linear_fp8_block, LINEAR_FP8_BLOCK)                                                                              \
     X(grouped_linear_fwd, GROUPED_LINEAR_FWD)                                                                          \
     X(grouped_linear_dgrad, GROUPED_LINEAR_DGRAD)                                                                      \
     X(grouped_linear_wgrad, GROUPED_LINEAR_WGRAD)
