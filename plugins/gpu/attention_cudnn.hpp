@@ -119,6 +119,9 @@ inline opdock::Status cudnn_supports_backward(const opdock::Problem &problem) {
     if (opdock::Status status = check_cudnn_attention(problem, 1, 6); !status.ok()) {
         return status;
     }
+    if (problem.has_output(3)) {
+        return opdock::unsupported("the gradient of a bias does not come from cuDNN");
+    }
     if (problem.input(1)->shape[1] == 1 && problem.input(2)->shape[1] == 1) {
         return opdock::unsupported("cuDNN has no gradients of one query and one key");
     }

@@ -27,7 +27,7 @@ opdock_value attribute(uint32_t type, int64_t i, double f = 0) {
 struct Attention {
     bool is_backward = false;
     int64_t b = 2, s = 128, h = 8, k = 128, g = 2, d = 64, e = 64;
-    bool causal = false, has_bias = false, has_starts = false;
+    bool causal = false, has_bias = false, has_starts = false, has_grad_bias = false;
     int64_t left = -1, right = -1;
     double soft_cap = 0;
     int64_t gap_of_query = 0, gap_of_lse = 0; // elements between rows
@@ -38,8 +38,19 @@ struct Attention {
                     lse = {b, h, s}, absent = {};
         const Shape bias = has_bias ? Shape{b, h, s, k} : absent, starts = has_starts ? Shape{3} : absent;
         std::vector<Shape> shapes = is_backward
-                                        ? std::vector<Shape>{output, query,  key,   value, output, lse,   bias,
-                                                             starts, starts, query, key,   value,  absent}
+                                        ? std::vector<Shape>{output,
+                                                             query,
+                                                             key,
+                                                             value,
+                                                             output,
+                                                             lse,
+                                                             bias,
+                                                             starts,
+                                                             starts,
+                                                             query,
+                                                             key,
+                                                             value,
+                                                             has_grad_bias ? Shape{b, h, s, k} : absent}
                                         : std::vector<Shape>{query, key, value, bias, starts, starts, output, lse};
         std::vector<Shape> strides(shapes.size());
         std::vector<DLTensor> tensors(shapes.size());
@@ -130,6 +141,12 @@ TEST_CASE("gradients of one query and one key do not go to cuDNN") {
     CHECK(one.why_not().empty());
     one.is_backward = true;
     CHECK(contains(one.why_not(), "one query and one key"));
+}
+
+TEST_CASE("the gradient of a bias does not come from cuDNN") {
+    Attention wanted;
+    wanted.is_backward = wanted.has_grad_bias = true;
+    CHECK(contains(wanted.why_not(), "gradient of a bias"));
 }
 
 TEST_CASE("a library that is not there is named with the loader's words, and has no functions") {
