@@ -366,7 +366,7 @@ class Listing {
             for (const AttributeParameter &attribute : signature_.attributes) {
                 add_round_values(shapes, attribute);
             }
-            for (const Values values : {Values::huge, Values::sparse, Values::constant, Values::denormal}) {
+            for (const Values values : {Values::sparse, Values::constant, Values::denormal}) {
                 add(shapes, [&](Case &one) { one.values = values; });
             }
             for (const Layout layout : {Layout::padded, Layout::mixed}) {
