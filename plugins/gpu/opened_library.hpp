@@ -20,7 +20,7 @@ class OpenedLibrary {
         std::string errors;
         for (const char *file : files) {
             if (library_ == nullptr && (library_ = dlopen(file, RTLD_NOW | RTLD_LOCAL)) == nullptr) {
-                const char *error = dlerror();
+                const char *error = dlerror(); // NOLINT(concurrency-mt-unsafe): of this thread
                 errors += (errors.empty() ? "" : "; ") + std::string(error != nullptr ? error : file);
             }
         }
