@@ -1,14 +1,13 @@
 #include "cublaslt.hpp"
 
 #ifndef __HIP__
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <initializer_list>
 #include <string>
 
 #include "launch.hpp"
 #include "numbers.cuh"
+#include "opened_library.hpp"
 #include "runtime.hpp"
 #include "tensors.hpp"
 
@@ -32,51 +31,25 @@ struct Functions {
 };
 
 struct Library {
+    OpenedLibrary file = {"cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}};
     Functions functions = {};
-    std::string why_not; // empty when all functions are there
 };
-
-template<class Function>
-void find(void *library, const char *name, Function &function, std::string &why_not) {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    if (function == nullptr && why_not.empty()) {
-        why_not = std::string("cuBLASLt has no function ") + name;
-    }
-}
 
 Library open_library() {
     Library library;
-    // One that the program has loaded; else the newest. RTLD_LOCAL: its names are nobody else's business. It stays
-    // open, as plugins do.
-    void *opened = nullptr;
-    const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    for (const char *name : names) {
-        opened = opened != nullptr ? opened : dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    }
-    for (const char *name : names) {
-        if (opened == nullptr && (opened = dlopen(name, RTLD_NOW | RTLD_LOCAL)) == nullptr) {
-            const char *error = dlerror();
-            library.why_not += (library.why_not.empty() ? "cuBLASLt cannot be opened: " : "; ") +
-                               std::string(error != nullptr ? error : name);
-        }
-    }
-    if (opened == nullptr) {
-        return library;
-    }
-    library.why_not.clear();
     Functions &f = library.functions;
-    find(opened, "cublasLtCreate", f.create, library.why_not);
-    find(opened, "cublasLtDestroy", f.destroy, library.why_not);
-    find(opened, "cublasLtGetVersion", f.version, library.why_not);
-    find(opened, "cublasLtGetStatusString", f.status_string, library.why_not);
-    find(opened, "cublasLtMatmulDescInit_internal", f.description_init, library.why_not);
-    find(opened, "cublasLtMatmulDescSetAttribute", f.description_set, library.why_not);
-    find(opened, "cublasLtMatrixLayoutInit_internal", f.layout_init, library.why_not);
-    find(opened, "cublasLtMatrixLayoutSetAttribute", f.layout_set, library.why_not);
-    find(opened, "cublasLtMatmulPreferenceInit_internal", f.preference_init, library.why_not);
-    find(opened, "cublasLtMatmulPreferenceSetAttribute", f.preference_set, library.why_not);
-    find(opened, "cublasLtMatmulAlgoGetHeuristic", f.heuristic, library.why_not);
-    find(opened, "cublasLtMatmul", f.matmul, library.why_not);
+    library.file.find("cublasLtCreate", f.create);
+    library.file.find("cublasLtDestroy", f.destroy);
+    library.file.find("cublasLtGetVersion", f.version);
+    library.file.find("cublasLtGetStatusString", f.status_string);
+    library.file.find("cublasLtMatmulDescInit_internal", f.description_init);
+    library.file.find("cublasLtMatmulDescSetAttribute", f.description_set);
+    library.file.find("cublasLtMatrixLayoutInit_internal", f.layout_init);
+    library.file.find("cublasLtMatrixLayoutSetAttribute", f.layout_set);
+    library.file.find("cublasLtMatmulPreferenceInit_internal", f.preference_init);
+    library.file.find("cublasLtMatmulPreferenceSetAttribute", f.preference_set);
+    library.file.find("cublasLtMatmulAlgoGetHeuristic", f.heuristic);
+    library.file.find("cublasLtMatmul", f.matmul);
     return library;
 }
 
@@ -253,7 +226,7 @@ constexpr int64_t most_batches = 65535;
 } // namespace
 
 opdock::Status cublaslt_available(DLDevice /*device*/) {
-    const std::string &why_not = library().why_not;
+    const std::string &why_not = library().file.why_not();
     return why_not.empty() ? opdock::Status() : opdock::unsupported(why_not);
 }
 
@@ -447,10 +420,7 @@ opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &l
     const auto layout = [](const cublasLtMatrixLayoutOpaque_t &of) {
         return const_cast<cublasLtMatrixLayoutOpaque_t *>(&of);
     };
-    // A thread that was not on the device before has no context, which runtime calls make at their first need and
-    // cuBLASLt does not: "the function failed to launch on the GPU".
-    if (opdock::Status status = gpu::checked("making a device current", cudaSetDevice(call.device().device_id));
-        !status.ok()) {
+    if (opdock::Status status = make_current(call.device()); !status.ok()) {
         return status;
     }
     return checked("multiplying with cuBLASLt",

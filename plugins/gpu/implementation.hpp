@@ -52,6 +52,10 @@ struct Implementation {
     opdock::DeviceStateFunctions device_state = {};
     opdock::PlanFunctions plan = {};
     bool any_strides = false; // contiguous tensors alone without it
+    bool deterministic = true;
+    // One that computes it and is opened when it is first asked for: part of the impl_id, and tried before kernels of
+    // the plugin's own.
+    const char *library = nullptr;
 };
 
 // The plugin under registration.
@@ -59,7 +63,7 @@ class Plugin {
   public:
     explicit Plugin(opdock::Registry &registry) : registry_(registry) {}
 
-    // `dtypes` as in opdock_impl. All implementations are deterministic and may be captured.
+    // `dtypes` as in opdock_impl. All implementations may be captured.
     void add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &implementation);
 
   private:

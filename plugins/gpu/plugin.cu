@@ -1,4 +1,6 @@
 // vendor.cuda and vendor.hip: kernels for GPUs, and the device type they run on.
+#include <string>
+
 #include "device.hpp"
 #include "heuristics.hpp"
 #include "opdock/plugin.hpp"
@@ -62,17 +64,23 @@ void add_knobs(opdock::Impl &impl, gpu::Knobs knobs) {
 } // namespace
 
 void gpu::Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &functions) {
-    opdock::Impl impl(impl_id);
+    opdock::Impl impl(functions.library == nullptr ? impl_id : impl_id + std::string("-") + functions.library);
     impl.kind(OPDOCK_KIND_VENDOR)
         .device(device_name)
         .dtypes(dtypes)
-        .deterministic()
+        .priority(functions.library == nullptr ? 0 : 1)
         .capture_safe()
         .tune_version(1)
         .kernel(functions.kernel)
         .supports(functions.supports)
         .workspace_size(functions.workspace_size)
         .available(functions.available);
+    if (functions.library != nullptr) {
+        impl.alignment(16); // libraries choose their kernels before they see pointers
+    }
+    if (functions.deterministic) {
+        impl.deterministic();
+    }
     if (!functions.any_strides) {
         impl.needs_contiguous();
     }
@@ -95,6 +103,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_activation_biases(plugin);
         gpu::add_attention(plugin);
         gpu::add_attention_bwd(plugin);
+        gpu::add_attention_cudnn(plugin);
         gpu::add_attention_decode(plugin);
         gpu::add_choice(plugin);
         gpu::add_cross_entropy(plugin);

@@ -74,6 +74,12 @@ inline opdock::Status checked(const char *what, GPU(Error_t) error) {
     return {status_of(error), error_text(what, error)};
 }
 
+// For libraries: a thread that was not on the device before has no context, which runtime calls make at their first
+// need and libraries do not ("the function failed to launch on the GPU").
+inline opdock::Status make_current(DLDevice device) {
+    return checked("making a device current", GPU(SetDevice)(device.device_id));
+}
+
 // The status of an op that writes its inputs, from that of a later kernel: once the first one runs, it is too late for
 // "nothing was touched".
 inline opdock::Status after_the_first(opdock::Status status) {

@@ -24,12 +24,13 @@ class CapturedCall {
                  const opdock::plugin_check::Case &one, const std::vector<opdock::op_call::Tensors> &inputs,
                  DLDevice device, cudaStream_t stream);
 
-    // False when the implementation declines the call. Throws opdock::Error for every other failure.
+    // False when the implementation declines the call, or it is none of the op. Throws opdock::Error for every other
+    // failure.
     bool prepare(const opdock::Op &op, const opdock::Policy &policy);
 
-    // "" when a replayed graph leaves the same bits as the run before it, else what differs. Throws when anything
-    // fails.
-    std::string compare_replay();
+    // "" when a replayed graph leaves the same bits as the run before it, else what differs; of an implementation that
+    // does not promise that, the same numbers to 1 % of the largest. Throws when anything fails.
+    std::string compare_replay(bool is_deterministic);
 
   private:
     struct Placed {
@@ -38,8 +39,11 @@ class CapturedCall {
         size_t bytes;
         const std::byte *values; // null for outputs
         bool is_written;
+        uint32_t dtype;
     };
 
+    static size_t count_different(const Placed &of, const std::vector<std::byte> &eager,
+                                  const std::vector<std::byte> &replayed, bool is_deterministic);
     void *place(const opdock::Host &host, DLDevice device, Placed placed);
     void reset(int poison) const;
     void run() const;

@@ -107,6 +107,7 @@ std::vector<Subject> subjects_of(const opdock::Host &host, const Request &reques
                 subject.signature = op.at("signature").get<std::string>();
                 subject.impl_id = request.impl;
                 subject.device = request.device;
+                subject.deterministic = one.at("deterministic").get<bool>();
                 subject.tuples = one.at("dtypes").get<std::vector<std::string>>();
                 if (subject.tuples.empty()) {
                     subject.tuples.emplace_back(); // of signatures without dtype variables
@@ -150,7 +151,8 @@ json try_op(const opdock::Host &host, const Subject &subject, const Request &req
     };
     const std::vector<Case> cases = opdock::plugin_check::cases_for(
         subject, signature, request.seed,
-        [&](const opdock::plugin_check::Shapes &shapes) { return reference.takes(shapes); });
+        [&](const opdock::plugin_check::Shapes &shapes) { return reference.takes(shapes); }, {},
+        [&](const opdock::plugin_check::Shapes &shapes) { return reference.takes(shapes, true); });
     size_t same = 0;
     size_t declined = 0;
     json failures = json::array();
@@ -166,7 +168,7 @@ json try_op(const opdock::Host &host, const Subject &subject, const Request &req
                 continue;
             }
             ++captured[one.tuple];
-            problem = call.compare_replay();
+            problem = call.compare_replay(subject.deterministic);
         } catch (const std::exception &error) {
             problem = error.what();
         }

@@ -22,6 +22,14 @@ EXAMPLES = """examples:
 """
 
 ROWS = ((16384, 8192), (65536, 1024), (4096, 32768))
+ATTENTIONS = (  # b, s, h, g, d of a key and a value
+    (4, 4096, 32, 8, 128),
+    (4, 4096, 32, 8, 64),
+    (4, 4096, 16, 4, 256),
+    (16, 512, 32, 8, 128),
+    (16, 1024, 32, 8, 128),
+    (1, 16384, 32, 8, 128),
+)
 EPS = 1e-5
 
 
@@ -47,6 +55,7 @@ try:
     import torch  # noqa: E402
 except ImportError as error:
     sys.exit("peers.py needs a Python with torch; %s: %s" % (sys.executable, error))
+import torch.nn.attention  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from token_peers import token_cases  # noqa: E402
@@ -372,6 +381,32 @@ def row_cases(m, n):
     ]
 
 
+def attention_cases():
+    """torch's sdpa through cuDNN, causal, with gradients alone for the backward op."""
+    cases = []
+    for b, s, h, g, d in ATTENTIONS:
+        dims = (b, s, h, d)
+        queries, keys = 2 * b * s * h * d, 2 * b * s * g * d
+
+        def make(op, bytes_, outputs, dims=dims, g=g):
+            b, s, h, d = dims
+            q, k, v = (leaf(numbers(b, s, heads, d).transpose(1, 2)) for heads in (h, g, g))
+
+            def run():
+                with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
+                    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=h != g)
+
+            def run_backward():
+                return backward(run(), (q, k, v), numbers(b, s, h, d).transpose(1, 2))
+
+            return Case(op, dims, bytes_, {"torch": (lambda: run) if op == "attention_fwd" else run_backward}, outputs)
+
+        forward, back = 2 * queries + 2 * keys + 4 * b * s * h, 4 * queries + 4 * keys + 4 * b * s * h
+        cases.append(("attention_fwd", dims, lambda m=make, n=forward: m("attention_fwd", n, ("lse",)), "lse"))
+        cases.append(("attention_bwd", dims, lambda m=make, n=back: m("attention_bwd", n, ())))
+    return cases
+
+
 def rope_cases():
     s, b, d = 4096, 4, 128
     cases = []
@@ -579,8 +614,8 @@ def write(document):
 
 
 def main():
-    cases = [case for m, n in ROWS for case in row_cases(m, n)] + rope_cases() + loss_cases() + product_cases()
-    cases += optimizer_cases() + token_cases(numbers, Case, of)
+    cases = [case for m, n in ROWS for case in row_cases(m, n)] + attention_cases() + rope_cases() + loss_cases()
+    cases += product_cases() + optimizer_cases() + token_cases(numbers, Case, of)
     cases = [case for case in cases if not arguments.op or case[0] in arguments.op]
     if not cases:
         sys.exit("peers.py: no op of that name is compared; shapes.yaml has those that are")

@@ -114,11 +114,16 @@ std::vector<std::string> optionals_of(const Signature &signature) {
     return names;
 }
 
+bool has_optional_inputs(const Signature &signature) {
+    return std::any_of(signature.inputs.begin(), signature.inputs.end(),
+                       [](const Parameter &input) { return input.optional; });
+}
+
 // The cases of one tuple of dtypes.
 class Listing {
   public:
     Listing(const Subject &subject, const Signature &signature, const std::string &tuple, uint64_t seed,
-            const Takes &takes, const Pinned &pinned)
+            const Takes &takes, const Pinned &pinned, const Takes &takes_bare)
         : subject_(subject), signature_(signature), pinned_(pinned), random_(derive(seed, tuple)) {
         start_.tuple = tuple;
         appended_ = appended_to_standard(signature);
@@ -156,6 +161,9 @@ class Listing {
             batches_ = batch_shapes(signature, random_, takes);
         }
         unequal_ = shapes_of({{{2}, 64}, {{1}, 16384}, {{1}, 65536}}, signature, random_, takes, work);
+        if (takes_bare != nullptr && has_optional_inputs(signature)) {
+            round_ = round_shapes(signature, random_, takes_bare);
+        }
     }
 
     std::vector<Case> all() {
@@ -187,6 +195,7 @@ class Listing {
             }
         }
         add_all_other_values();
+        add_round();
         add_shared();
         if (subject_.alignment <= 1) {
             add(at(0.4), [](Case &one) { one.layout = Layout::misaligned; });
@@ -338,6 +347,56 @@ class Listing {
         }
     }
 
+    // Kernels of libraries take round sizes and little that is optional: all that such a one does is among these.
+    void add_round() {
+        const Case start = start_;
+        for (const Parameter &input : signature_.inputs) {
+            if (input.optional && start_.has(input)) {
+                start_.without.push_back(input.name);
+            }
+        }
+        for (const Shapes &shapes : round_) {
+            add(shapes, [](Case &) {});
+            add(shapes, [](Case &one) { one.exercise = Exercise::threads; });
+            for (const Parameter &output : signature_.outputs) {
+                if (output.optional && start_.has(output)) {
+                    add(shapes, [&](Case &one) { one.without.push_back(output.name); });
+                }
+            }
+            for (const AttributeParameter &attribute : signature_.attributes) {
+                add_round_values(shapes, attribute);
+            }
+            for (const Values values : {Values::sparse, Values::constant, Values::denormal}) {
+                add(shapes, [&](Case &one) { one.values = values; });
+            }
+            for (const Layout layout : {Layout::padded, Layout::mixed}) {
+                if (!subject_.needs_contiguous) {
+                    add(shapes, [&](Case &one) { one.layout = layout; });
+                }
+            }
+        }
+        start_ = start;
+    }
+
+    void add_round_values(const Shapes &shapes, const AttributeParameter &attribute) {
+        const std::optional<AttributeArgument> other = other_value(attribute);
+        if (!other || !is_varied(attribute)) {
+            return;
+        }
+        std::vector<AttributeArgument> values = {*other};
+        if (attribute.type == "int") {
+            for (const int64_t value : {int64_t(0), random_.one_of(boundaries_of(signature_, shapes))}) {
+                values.push_back({attribute.name, value});
+            }
+        }
+        for (const AttributeArgument &value : values) {
+            add(shapes, [&](Case &one) {
+                set_attribute(one.attributes, value);
+                one.is_doubtful = true;
+            });
+        }
+    }
+
     void add_other_value(const AttributeParameter &attribute) {
         const std::optional<AttributeArgument> other = other_value(attribute);
         if (!other) {
@@ -441,6 +500,7 @@ class Listing {
     std::vector<Shapes> mixed_;   // for rows of different magnitudes
     std::vector<Shapes> batches_; // of the largest
     std::vector<Shapes> unequal_; // for threads that are at work at once
+    std::vector<Shapes> round_;   // for calls without optional inputs
     std::vector<Case> cases_;
 };
 
@@ -498,10 +558,11 @@ bool Case::has(const Parameter &parameter) const {
 }
 
 std::vector<Case> cases_for(const Subject &subject, const Signature &signature, uint64_t seed, const Takes &takes,
-                            const Pinned &pinned) {
+                            const Pinned &pinned, const Takes &takes_bare) {
     std::vector<Case> cases;
     for (const std::string &tuple : subject.tuples) {
-        for (Case &one : Listing(subject, signature, tuple, derive(seed, subject.op), takes, pinned).all()) {
+        for (Case &one :
+             Listing(subject, signature, tuple, derive(seed, subject.op), takes, pinned, takes_bare).all()) {
             one.index = cases.size();
             cases.push_back(std::move(one));
         }

@@ -100,9 +100,10 @@ bool is_standard(const std::string &op);
 // know them: no call has them, or another value than the default.
 std::vector<std::string> appended_to_standard(const op_call::Signature &signature);
 
-// The cases follow from the seed and the signature. `takes`: whether the op takes f32 inputs of these shapes.
+// The cases follow from the seed and the signature. `takes`: whether the op takes f32 inputs of these shapes;
+// `takes_bare`: the same without optional inputs, or null: there are no cases of round sizes.
 std::vector<Case> cases_for(const Subject &subject, const op_call::Signature &signature, uint64_t seed,
-                            const Takes &takes, const Pinned &pinned = {});
+                            const Takes &takes, const Pinned &pinned = {}, const Takes &takes_bare = nullptr);
 
 Extent extent_of(const Case &one, const op_call::Signature &signature);
 

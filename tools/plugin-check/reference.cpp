@@ -138,7 +138,7 @@ Reference::Reference(const Host &host, const Signature &signature, Calls *calls)
 
 Reference::~Reference() = default;
 
-bool Reference::takes(const Shapes &shapes) const {
+bool Reference::takes(const Shapes &shapes, bool is_bare) const {
     Dtypes dtypes;
     for (const std::string &variable : signature_.dtype_variables) {
         // A variable that a where clause binds to fp8 or integers takes no f32.
@@ -152,7 +152,8 @@ bool Reference::takes(const Shapes &shapes) const {
     plain.without = appended_to_standard(signature_);
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Parameter &input = signature_.inputs[i];
-        const size_t count = !plain.has(input) ? 0 : input.list ? shapes.size() : 1;
+        const bool is_there = plain.has(input) && !(is_bare && input.optional);
+        const size_t count = !is_there ? 0 : input.list ? shapes.size() : 1;
         for (size_t j = 0; j < count; ++j) {
             inputs[i].push_back({nullptr, dtype_in(input.type, dtypes), dims_in(input.type, shapes[j]), cpu});
         }
@@ -265,16 +266,21 @@ std::optional<HostTensor> Reference::forward(const Forward &forward, const Case 
             of_forward.attributes.push_back({attribute.name, dim->second});
         }
     }
+    std::erase_if(of_forward.without, [&](const std::string &name) { // with all outputs, and inputs as they are here
+        return !op_call::find_named(signature.inputs, name);
+    });
     std::vector<Tensors> inputs(signature.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Parameter &input = signature.inputs[i];
+        if (!of_forward.has(input)) {
+            continue;
+        }
         const uint32_t dtype = dtype_in(input.type, of_forward.dtypes);
         const auto same = known.find(input.name);
         inputs[i].push_back(same != known.end() ? converted(*same->second, dtype, {}, 0)
                                                 : draw_input(of_forward, signature, input, dtype,
                                                              dims_in(input.type, one.shapes.front())));
     }
-    of_forward.without.clear();
     std::string why;
     const std::optional<Results> results = found->second->reference.run(of_forward, inputs, {}, why);
     for (const Result &result : results.value_or(Results())) {

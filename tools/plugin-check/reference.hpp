@@ -41,7 +41,8 @@ class Reference {
     bool exists() const { return calls_ != nullptr || !impl_id_.empty(); }
 
     // Whether the op takes f32 inputs of these shapes, and so does the reference, as far as it says before running.
-    bool takes(const Shapes &shapes) const;
+    // Bare calls have no optional inputs.
+    bool takes(const Shapes &shapes, bool is_bare = false) const;
 
     // Inputs are moved first. Nothing, with the reason in `why`, when it declines. Throws Ended and NotTried, as takes
     // does, when it runs in a process of its own.

@@ -209,6 +209,24 @@ std::vector<Shapes> shapes_of(const std::vector<Size> &sizes, const Signature &s
     return all;
 }
 
+std::vector<Shapes> round_shapes(const Signature &signature, Random &random, const Takes &takes) {
+    static const std::vector<int64_t> dims = {8, 16, 24, 32, 64};
+    const Names names = names_of(signature);
+    std::vector<Shapes> all;
+    for (int attempt = 0; attempt < 200 && all.size() < 4; ++attempt) {
+        Shape shape;
+        shape.leading = {random.one_of(dims)};
+        for (const std::string &name : names.all) {
+            shape.names[name] = random.one_of(dims);
+        }
+        const Shapes shapes(has_lists(signature) ? 2 : 1, shape);
+        if (elements_of(signature, shape) <= most_work / 8 && takes(shapes)) {
+            all.push_back(shapes);
+        }
+    }
+    return all;
+}
+
 std::vector<Shapes> empty_shapes(const Signature &signature, Random &random, const Takes &takes) {
     return shapes_of({{{0}, 8}, {{2, 0}, 3}, {{3}, 0}}, signature, random, takes, most_work);
 }

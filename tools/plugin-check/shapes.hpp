@@ -48,6 +48,9 @@ std::vector<Shapes> plain_shapes(const op_call::Signature &signature, Random &ra
 std::vector<Shapes> shapes_of(const std::vector<Size> &sizes, const op_call::Signature &signature, Random &random,
                               const Takes &takes, double work);
 
+// All dims between 8 and 64, and multiples of 8: what kernels ask for that take vectors or tiles.
+std::vector<Shapes> round_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
+
 // No rows, and rows of no elements.
 std::vector<Shapes> empty_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
 

@@ -99,7 +99,8 @@ Trial::Trial(const Subject &subject, const Signature &signature, Settings settin
 
 std::vector<Case> Trial::cases(uint64_t seed) const {
     return cases_for(
-        subject_, signature_, seed, [&](const Shapes &shapes) { return reference_.takes(shapes); }, settings_.pinned);
+        subject_, signature_, seed, [&](const Shapes &shapes) { return reference_.takes(shapes); }, settings_.pinned,
+        [&](const Shapes &shapes) { return reference_.takes(shapes, true); });
 }
 
 Outcome Trial::run(const Case &one) const {

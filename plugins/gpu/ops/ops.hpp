@@ -5,10 +5,11 @@
 
 namespace gpu {
 
-void add_activations(Plugin &plugin);         // activation.cu
-void add_activation_biases(Plugin &plugin);   // activation_bias.cu
-void add_attention(Plugin &plugin);           // attention.cu
-void add_attention_bwd(Plugin &plugin);       // attention_bwd.cu
+void add_activations(Plugin &plugin);       // activation.cu
+void add_activation_biases(Plugin &plugin); // activation_bias.cu
+void add_attention(Plugin &plugin);         // attention.cu
+void add_attention_bwd(Plugin &plugin);
+void add_attention_cudnn(Plugin &plugin);     // attention_cudnn.cu
 void add_attention_decode(Plugin &plugin);    // attention_decode.cu
 void add_choice(Plugin &plugin);              // choice.cu
 void add_cross_entropy(Plugin &plugin);       // cross_entropy.cu

@@ -99,6 +99,26 @@ TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each t
                       [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).back() == 0; }));
 }
 
+TEST_CASE("calls of round sizes have no optional inputs, and optional outputs both ways") {
+    Signature signature = norm();
+    signature.inputs.push_back({"bias", "T[n]", true});
+    size_t bare = 0;
+    size_t without_output = 0;
+    for (const Case &one : cases_for(subject(), signature, 1, everything, {}, everything)) {
+        const std::vector<int64_t> dims = dims_in("T[..., n]", one.shapes.front());
+        const bool is_round =
+            std::all_of(dims.begin(), dims.end(), [](int64_t dim) { return dim % 8 == 0 && dim != 0; });
+        const bool has_bias = std::find(one.without.begin(), one.without.end(), "bias") == one.without.end();
+        const bool has_rsigma = std::find(one.without.begin(), one.without.end(), "rsigma") == one.without.end();
+        bare += is_round && !has_bias && has_rsigma ? 1 : 0;
+        without_output += is_round && !has_bias && !has_rsigma ? 1 : 0;
+    }
+    CHECK(bare >= 4 * 8 * subject().tuples.size());
+    CHECK(without_output >= 4 * subject().tuples.size());
+    CHECK(cases_for(subject(), norm(), 1, everything, {}, everything).size() ==
+          cases_for(subject(), norm(), 1, everything).size()); // it has none that is optional
+}
+
 TEST_CASE("wide rows are tried with all that is optional, and beside narrow ones on other threads") {
     const Signature signature = norm();
     std::set<int64_t> wide;

@@ -1,0 +1,140 @@
+// Graphs of operations through cuDNN, which is opened when it is first asked for: the plugin loads without it. CUDA
+// only.
+#pragma once
+
+#ifndef __HIP__
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cudnn_api.hpp"
+#include "opdock/plugin.hpp"
+
+namespace gpu {
+
+// OPDOCK_UNSUPPORTED with the reason where cuDNN cannot be opened or is too old.
+opdock::Status cudnn_available(DLDevice device);
+
+// cuDNN's state of one device; any number of runs use it at once.
+class Cudnn {
+  public:
+    static opdock::Status open(DLDevice device, std::unique_ptr<Cudnn> &made);
+    Cudnn(const Cudnn &) = delete;
+    Cudnn &operator=(const Cudnn &) = delete;
+    ~Cudnn();
+
+    cudnn::Handle handle() const { return handle_; }
+    // A handle has one stream at a time: held from choosing that until the work is queued.
+    std::mutex &mutex() const { return mutex_; }
+
+  private:
+    explicit Cudnn(cudnn::Handle handle) : handle_(handle) {}
+
+    cudnn::Handle handle_;
+    mutable std::mutex mutex_;
+};
+
+// One of cuDNN's descriptors. The functions throw opdock::Failure.
+class CudnnDescriptor {
+  public:
+    explicit CudnnDescriptor(cudnn::Kind kind);
+    CudnnDescriptor(const CudnnDescriptor &) = delete;
+    CudnnDescriptor &operator=(const CudnnDescriptor &) = delete;
+    ~CudnnDescriptor();
+
+    cudnn::Descriptor c() const { return descriptor_; }
+    template<class T>
+    void set(cudnn::Attribute attribute, cudnn::Type type, const T &value) {
+        set(attribute, type, 1, &value);
+    }
+    void set(cudnn::Attribute attribute, cudnn::Type type, int64_t count, const void *values);
+    void set(cudnn::Attribute attribute, const CudnnDescriptor &value);
+    void finalize();
+
+  private:
+    cudnn::Descriptor descriptor_ = nullptr;
+};
+
+using CudnnDims = std::array<int64_t, 4>;
+
+// The strides of a tensor without gaps.
+CudnnDims packed_strides(const CudnnDims &dims);
+
+// A tensor of a graph. Copies are the same tensor.
+struct CudnnTensor {
+    const CudnnDescriptor *descriptor = nullptr;
+    CudnnDims dims = {}, strides = {};
+};
+
+// A graph under construction. Operations are computed in f32 unless told otherwise. The functions throw
+// opdock::Failure.
+class CudnnGraph {
+  public:
+    // In memory; runs give their pointers, aligned to 16 bytes, in the order of these calls.
+    CudnnTensor memory(cudnn::DataType type, const CudnnDims &dims, const CudnnDims &strides);
+    CudnnTensor constant(float value);
+    CudnnTensor constant(int32_t value);
+    // Between two operations; nobody sees it.
+    CudnnTensor between(cudnn::DataType type, const CudnnDims &dims);
+    CudnnTensor between(cudnn::DataType type, const CudnnDims &dims, const CudnnDims &strides);
+
+    void pointwise(cudnn::PointwiseMode mode, const CudnnTensor &x, const CudnnTensor *b, const CudnnTensor *t,
+                   const CudnnTensor &y, cudnn::DataType math = cudnn::DataType::f32);
+    // The same into a new tensor of x's dims.
+    CudnnTensor pointwise(cudnn::PointwiseMode mode, const CudnnTensor &x, cudnn::DataType type = cudnn::DataType::f32);
+    CudnnTensor pointwise(cudnn::PointwiseMode mode, const CudnnTensor &x, const CudnnTensor &b,
+                          cudnn::DataType type = cudnn::DataType::f32, cudnn::DataType math = cudnn::DataType::f32);
+    // The place of each element of x in a dim, as i32.
+    CudnnTensor index(const CudnnTensor &x, int64_t dim);
+    // Over the last two dims; those before may be shared by several of a's.
+    void matmul(const CudnnTensor &a, const CudnnTensor &b, const CudnnTensor &c);
+    // Over the dims that are smaller in y.
+    void reduce(cudnn::Reduction by, const CudnnTensor &x, const CudnnTensor &y);
+    // The same elements with other dims.
+    void view(const CudnnTensor &x, const CudnnTensor &y);
+
+  private:
+    friend class CudnnPlan;
+    CudnnTensor tensor(cudnn::DataType type, const CudnnDims &dims, const CudnnDims &strides, bool is_virtual,
+                       bool is_value);
+    CudnnTensor value(cudnn::DataType type, uint32_t bits);
+    CudnnDescriptor &add(cudnn::Kind kind) { return descriptors_.emplace_back(kind); }
+
+    std::deque<CudnnDescriptor> descriptors_; // which the others point to
+    std::vector<cudnn::Descriptor> operations_;
+    int64_t tensors_ = 0; // which the last one is named by
+    std::vector<int64_t> memory_ids_, value_ids_;
+    std::deque<uint32_t> values_;
+};
+
+// A graph that can run. All but the pointers is chosen when it is made; runs share it.
+class CudnnPlan {
+  public:
+    // Throws opdock::Failure, with OPDOCK_UNSUPPORTED where cuDNN has no kernel.
+    CudnnPlan(const Cudnn &library, std::unique_ptr<CudnnGraph> graph);
+
+    uint64_t workspace_size() const { return workspace_size_; }
+    // `pointers` of all tensors in memory.
+    opdock::Status run(const opdock::Call &call, const Cudnn &library, const std::vector<void *> &pointers,
+                       void *workspace) const;
+
+  private:
+    bool make(const Cudnn &library, cudnn::Descriptor engine_config);
+    void pack(const std::vector<void *> &pointers, void *workspace) const;
+
+    std::unique_ptr<CudnnGraph> graph_;
+    CudnnDescriptor operations_{cudnn::Kind::operation_graph};
+    std::deque<CudnnDescriptor> engine_configs_;
+    std::unique_ptr<CudnnDescriptor> plan_;
+    uint64_t workspace_size_ = 0;
+    // The pointers of the last run as cuDNN has them, below the library's mutex.
+    mutable std::vector<void *> last_pointers_;
+    mutable void *last_workspace_ = nullptr;
+    mutable std::unique_ptr<CudnnDescriptor> last_pack_;
+};
+
+} // namespace gpu
+#endif
