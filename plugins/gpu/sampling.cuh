@@ -70,13 +70,38 @@ struct Weights {
     }
 };
 
-__device__ __forceinline__ uint64_t sum_of_stretch(uint64_t value) {
-    for (int mask = stretches / 2; mask > 0; mask /= 2) {
-        const auto low = __float_as_uint(shuffle_xor(__uint_as_float(static_cast<uint32_t>(value)), mask));
-        const auto high = __float_as_uint(shuffle_xor(__uint_as_float(static_cast<uint32_t>(value >> 32)), mask));
-        value += static_cast<uint64_t>(high) << 32 | low;
+// Between the 32 threads of a stretch, which may be half of a warp.
+__device__ __forceinline__ uint32_t shuffle_up(uint32_t value, int by) {
+#ifdef __HIP__
+    return __shfl_up(value, static_cast<unsigned>(by), stretches);
+#else
+    return __shfl_up_sync(0xffffffffu, value, static_cast<unsigned>(by));
+#endif
+}
+__device__ __forceinline__ uint32_t shuffle_from(uint32_t value, int lane) {
+#ifdef __HIP__
+    return __shfl(value, lane, stretches);
+#else
+    return __shfl_sync(0xffffffffu, value, lane);
+#endif
+}
+template<class Shuffle>
+__device__ __forceinline__ uint64_t shuffled(uint64_t value, Shuffle shuffle) {
+    const uint32_t high = shuffle(static_cast<uint32_t>(value >> 32));
+    return static_cast<uint64_t>(high) << 32 | shuffle(static_cast<uint32_t>(value));
+}
+// The sum up to each.
+__device__ __forceinline__ uint64_t sum_up_to(uint64_t value) {
+    const int lane = static_cast<int>(threadIdx.x) % stretches;
+#pragma unroll
+    for (int by = 1; by < stretches; by *= 2) {
+        const uint64_t before = shuffled(value, [=](uint32_t half) { return shuffle_up(half, by); });
+        value += lane >= by ? before : 0;
     }
     return value;
+}
+__device__ __forceinline__ uint64_t value_from(uint64_t value, int lane) {
+    return shuffled(value, [=](uint32_t half) { return shuffle_from(half, lane); });
 }
 
 // What the weights before a logit must sum to less than, so that it is left.
@@ -115,27 +140,23 @@ struct SampledRow {
         return read;
     }
 
-    // body(place in the order, vector, element) for every step-th vector from `first` on; some are on their way at
-    // once.
+    // body(place in the order) of the elements of every step-th vector from `first` on, of which the next is on its
+    // way. Not more: code that is run only once has to be small.
     template<class Body>
     __device__ __forceinline__ void each(int first, int end, int step, Body body) const {
-        constexpr int batch = 4;
-        for (int v = first; v < end; v += batch * step) {
-            Vector<T, wide<T>> read[batch];
-#pragma unroll
-            for (int b = 0; b < batch; ++b) {
-                if (v + b * step < end) {
-                    read[b] = vector(v + b * step);
-                }
+        Vector<T, wide<T>> next;
+        if (first < end) {
+            next = vector(first);
+        }
+#pragma unroll 1
+        for (int v = first; v < end; v += step) {
+            const Vector<T, wide<T>> here = next;
+            if (v + step < end) {
+                next = vector(v + step);
             }
 #pragma unroll
-            for (int b = 0; b < batch; ++b) {
-                if (v + b * step < end) {
-#pragma unroll
-                    for (int e = 0; e < wide<T>; ++e) {
-                        body(place_in_order(read[b].elements[e]));
-                    }
-                }
+            for (int e = 0; e < wide<T>; ++e) {
+                body(place_in_order(here.elements[e]));
             }
         }
     }
@@ -169,28 +190,15 @@ class Sampler {
 
     // The index that is drawn, in those threads that find it; -2 in all others.
     __device__ __forceinline__ int draw(int k, float p, uint64_t number) {
-        const bool has_k = k > 0 && k < row_.n;
         uint32_t most = 0;
-        if (has_k) {
-            collect(Prefix(), 24, [&](uint32_t order) {
-                most = order > most ? order : most;
-                return uint64_t(order != 0);
-            });
-        } else {
-            row_.each(begin_ + thread(), end_, sampling_threads,
-                      [&](uint32_t order) { most = order > most ? order : most; });
-        }
+        row_.each(begin_ + thread(), end_, sampling_threads,
+                  [&](uint32_t order) { most = order > most ? order : most; });
         weights_.largest = largest_of_all(most);
         weights_.logit = logit_at<T>(weights_.largest);
         if (!(weights_.largest > place_in_order(from_f32<T>(-INFINITY)))) {
             return rank_ == 0 && thread() == 0 ? -1 : -2;
         }
-        if (has_k) {
-            leave_largest(static_cast<uint64_t>(k));
-        }
-        if (p < 1.0f) {
-            leave_share(p);
-        }
+        filter(k > 0 && k < row_.n ? static_cast<uint64_t>(k) : 0, p);
         return find(number);
     }
 
@@ -205,6 +213,7 @@ class Sampler {
     static constexpr int last_shift = sizeof(T) == 4 ? 0 : 16;
 
     static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x); }
+    static __device__ __forceinline__ int lane() { return thread() % stretches; }
 
     // After threads wrote to sums[turn_]: combine(value) for what each block has there.
     __device__ __forceinline__ void wait_for_all() { ranks_ > 1 ? wait_for_cluster() : __syncthreads(); }
@@ -233,10 +242,9 @@ class Sampler {
         return static_cast<uint32_t>(most);
     }
 
-    // totals: for each digit, the sum of amount_of(order) of elements that begin as the prefix and go on with that
-    // digit or a larger one.
-    template<class Amount>
-    __device__ __forceinline__ void collect(Prefix prefix, int shift, Amount amount_of) {
+    // totals: for each digit, the sum over elements behind the limit that begin as the prefix and go on with that digit
+    // or a larger one: of their weights, or of 1.
+    __device__ __forceinline__ void collect(Prefix prefix, int shift, bool by_weight) {
         for (int i = thread(); i < sampling_digits * sampling_copies; i += sampling_threads) {
             shared_.low[i] = 0;
             shared_.high[i] = 0;
@@ -244,8 +252,8 @@ class Sampler {
         __syncthreads();
         const int copy = thread() % sampling_copies;
         row_.each(begin_ + thread(), end_, sampling_threads, [&](uint32_t order) {
-            const uint64_t amount = prefix.begins(order) ? amount_of(order) : 0;
-            if (amount != 0) {
+            if (order > limit_.order && prefix.begins(order)) {
+                const uint64_t amount = by_weight ? weights_.template of<T>(order) : 1;
                 const int at = static_cast<int>(order >> shift & (sampling_digits - 1)) * sampling_copies + copy;
                 const auto low = static_cast<uint32_t>(amount);
                 const uint32_t before = low == 0 ? 0 : atomicAdd(shared_.low + at, low);
@@ -299,39 +307,46 @@ class Sampler {
         __syncthreads();
     }
 
-    // After the first digit was collected.
-    __device__ __forceinline__ void leave_largest(uint64_t k) {
-        if (shared_.totals[0] < k) { // the others are NaN
-            return;
+    // Both filters, of which each may leave all: that of k without it, and that of p from 1 on.
+    __device__ __forceinline__ void filter(uint64_t k, float p) {
+#pragma unroll 1
+        for (int by_weight = 0; by_weight < 2; ++by_weight) {
+            if (by_weight != 0 ? !(p < 1.0f) : k == 0) {
+                continue;
+            }
+            Prefix prefix;
+            uint64_t needed = k;
+#pragma unroll 1
+            for (int shift = 24; shift >= last_shift; shift -= 8) {
+                collect(prefix, shift, by_weight != 0);
+                if (shift == 24) {
+                    const uint64_t above = shared_.totals[0];
+                    if (by_weight == 0 && above < k) { // the others are NaN
+                        break;
+                    }
+                    if (by_weight != 0 && stays_at_limit(above, p, needed)) {
+                        return;
+                    }
+                }
+                add_digit(prefix, shift, needed);
+            }
+            if (prefix.known != 0) {
+                const uint64_t weight = by_weight != 0 ? weights_.template of<T>(prefix.order) : 1;
+                limit_ = {prefix.order, (needed + weight - 1) / weight};
+            }
         }
-        Prefix prefix;
-        add_digit(prefix, 24, k);
-        for (int shift = 16; shift >= last_shift; shift -= 8) {
-            collect(prefix, shift, [](uint32_t order) { return uint64_t(order != 0); });
-            add_digit(prefix, shift, k);
-        }
-        limit_ = {prefix.order, k};
     }
 
-    __device__ __forceinline__ void leave_share(float p) {
-        const auto weight_of = [&](uint32_t order) {
-            return order > limit_.order ? weights_.template of<T>(order) : 0;
-        };
-        Prefix prefix;
-        collect(prefix, 24, weight_of);
-        const uint64_t above = shared_.totals[0], of_tie = weights_.template of<T>(limit_.order);
-        uint64_t needed = least_sum(p, above + limit_.ties * of_tie);
-        if (needed > above) {
-            limit_.ties = (needed - above + of_tie - 1) / of_tie;
-            return;
+    // Whether the filter of p leaves all behind the limit, which weigh as much as that, and only takes off ties; else
+    // what is needed of the others.
+    __device__ __forceinline__ bool stays_at_limit(uint64_t above, float p, uint64_t &needed) {
+        const uint64_t of_tie = weights_.template of<T>(limit_.order);
+        needed = least_sum(p, above + limit_.ties * of_tie);
+        if (needed <= above) {
+            return false;
         }
-        add_digit(prefix, 24, needed);
-        for (int shift = 16; shift >= last_shift; shift -= 8) {
-            collect(prefix, shift, weight_of);
-            add_digit(prefix, shift, needed);
-        }
-        const uint64_t weight = weights_.template of<T>(prefix.order);
-        limit_ = {prefix.order, (needed + weight - 1) / weight};
+        limit_.ties = (needed - above + of_tie - 1) / of_tie;
+        return true;
     }
 
     // Of those at the limit in a stretch, after as many before: those that are left.
@@ -342,90 +357,84 @@ class Sampler {
 
     // Sums of as many stretches of those vectors; `length` of each.
     __device__ __forceinline__ void sum_stretches(int begin, int end, int length) {
-        const int stretch = thread() / stretches, lane = thread() % stretches;
+        const int stretch = thread() / stretches;
         const int first = min(begin + stretch * length, end);
         uint64_t mass = 0, ties = 0;
-        row_.each(first + lane, min(first + length, end), stretches, [&](uint32_t order) {
+        row_.each(first + lane(), min(first + length, end), stretches, [&](uint32_t order) {
             mass += order > limit_.order ? weights_.template of<T>(order) : 0;
             ties += order == limit_.order && order != 0 ? 1 : 0;
         });
-        mass = sum_of_stretch(mass);
-        ties = sum_of_stretch(ties);
+        mass = sum_up_to(mass);
+        ties = sum_up_to(ties);
         __syncthreads(); // until nobody reads those of before
-        if (lane == 0) {
+        if (lane() == stretches - 1) {
             shared_.masses[stretch] = mass;
             shared_.ties[stretch] = ties;
         }
         __syncthreads();
     }
 
-    // The first of `count` parts, mass_of(i) and ties_of(i), after which the sum is past the target. Takes what is
-    // before it off the target, and adds the ties there.
-    template<class Mass, class Ties>
-    __device__ __forceinline__ int part_of(uint64_t &target, uint64_t &ties_before, int count, Mass mass_of,
-                                           Ties ties_of) const {
-        const uint64_t of_tie = weights_.template of<T>(limit_.order);
-        for (int i = 0; i < count; ++i) {
-            const uint64_t ties = ties_of(i), sum = mass_of(i) + ties_left(ties_before, ties) * of_tie;
-            if (target < sum) {
-                return i;
-            }
-            target -= sum;
-            ties_before += ties;
-        }
-        return count;
+    // Each thread of a stretch has a part, one after the other, with the weights behind the limit and the ties in it.
+    // Returns the first part after which the sum is past the target, takes what is before it off the target, and adds
+    // the ties there.
+    __device__ __forceinline__ int part_of(uint64_t mass, uint64_t ties, uint64_t &target,
+                                           uint64_t &ties_before) const {
+        const uint64_t before = ties_before + sum_up_to(ties) - ties;
+        const uint64_t own = mass + ties_left(before, ties) * weights_.template of<T>(limit_.order);
+        const uint64_t sum = sum_up_to(own);
+        const uint64_t parts_before = value_from(sum_up_to(sum <= target ? 1 : 0), stretches - 1);
+        const int part = static_cast<int>(parts_before);
+        target -= value_from(sum - own, part);
+        ties_before = value_from(before, part);
+        return part;
     }
 
     // Among what is left, the element with which the sum of weights is past the part `number` of 2^64 of all of it.
     __device__ __forceinline__ int find(uint64_t number) {
-        int begin = begin_, end = end_, length = max((end - begin + stretches - 1) / stretches, 1);
-        sum_stretches(begin, end, length);
-        if (thread() < 2) {
-            const uint64_t *const of_stretches = thread() == 0 ? shared_.masses : shared_.ties;
-            uint64_t sum = 0;
-            for (int i = 0; i < stretches; ++i) {
-                sum += of_stretches[i];
+        int begin = begin_, end = end_;
+        uint64_t target = 0, ties = 0;
+#pragma unroll 1
+        for (bool is_first = true; is_first || end - begin > 1; is_first = false) {
+            const int length = max((end - begin + stretches - 1) / stretches, 1);
+            sum_stretches(begin, end, length);
+            if (is_first && choose_rank(number, target, ties) != rank_) {
+                return -2;
             }
-            shared_.sums[turn_][thread()] = sum;
+            const int stretch = part_of(shared_.masses[lane()], shared_.ties[lane()], target, ties);
+            begin += stretch * length;
+            end = min(begin + length, end);
+        }
+        const Vector<T, wide<T>> read = row_.vector(begin);
+        uint32_t order = 0;
+#pragma unroll
+        for (int e = 0; e < wide<T>; ++e) {
+            order = e == lane() ? place_in_order(read.elements[e]) : order;
+        }
+        const int element = part_of(order > limit_.order ? weights_.template of<T>(order) : 0,
+                                    order == limit_.order && order != 0 ? 1 : 0, target, ties);
+        return thread() == 0 ? begin * wide<T> - row_.ahead + element : -2;
+    }
+
+    // After the first sums: the block that has the element, and what is before it.
+    __device__ __forceinline__ int choose_rank(uint64_t number, uint64_t &target, uint64_t &ties) {
+        const uint64_t mass = value_from(sum_up_to(shared_.masses[lane()]), stretches - 1);
+        const uint64_t ties_here = value_from(sum_up_to(shared_.ties[lane()]), stretches - 1);
+        if (thread() == 0) {
+            shared_.sums[turn_][0] = mass;
+            shared_.sums[turn_][1] = ties_here;
         }
         wait_for_all();
-        uint64_t ranks[2][8], all[2] = {0, 0};
+        uint64_t of_rank[2] = {0, 0}, all[2] = {0, 0}; // a thread has the sums of the block of its number
         for (int of = 0; of < 2; ++of) {
             int rank = 0;
             each_of_all(of, [&](uint64_t sum) {
                 all[of] += sum;
-                ranks[of][rank++ & 7] = sum;
+                of_rank[of] = rank++ == lane() ? sum : of_rank[of];
             });
         }
         const uint64_t of_tie = weights_.template of<T>(limit_.order);
-        uint64_t target = __umul64hi(number, all[0] + ties_left(0, all[1]) * of_tie), ties = 0;
-        const int rank = part_of(
-            target, ties, ranks_, [&](int i) { return ranks[0][i & 7]; }, [&](int i) { return ranks[1][i & 7]; });
-        if (rank != rank_) {
-            return -2;
-        }
-        while (true) {
-            const int stretch = part_of(
-                target, ties, stretches, [&](int i) { return shared_.masses[i]; },
-                [&](int i) { return shared_.ties[i]; });
-            begin += stretch * length;
-            end = min(begin + length, end);
-            if (end - begin <= 1) {
-                return thread() == 0 ? find_in_vector(begin, target, ties) : -2;
-            }
-            length = (end - begin + stretches - 1) / stretches;
-            sum_stretches(begin, end, length);
-        }
-    }
-
-    __device__ __forceinline__ int find_in_vector(int vector, uint64_t target, uint64_t ties) const {
-        const Vector<T, wide<T>> read = row_.vector(vector);
-        const auto order = [&](int e) { return place_in_order(read.elements[e]); };
-        const int element = part_of(
-            target, ties, wide<T>,
-            [&](int e) { return order(e) > limit_.order ? weights_.template of<T>(order(e)) : 0; },
-            [&](int e) { return uint64_t(order(e) == limit_.order && order(e) != 0); });
-        return vector * wide<T> - row_.ahead + element;
+        target = __umul64hi(number, all[0] + ties_left(0, all[1]) * of_tie);
+        return part_of(of_rank[0], of_rank[1], target, ties);
     }
 
     SamplingShared &shared_;
