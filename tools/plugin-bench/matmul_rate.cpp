@@ -59,8 +59,13 @@ void MatmulRate::add(const Host &host, const DeviceFacts &facts, const std::stri
         return std::make_unique<op_call::PlacedCall>(host, host.op(op), job.signature, job.arguments,
                                                      op_call::shapes_or_sources_spelling, facts.device);
     };
+    std::unique_ptr<op_call::PlacedCall> small_call;
+    try {
+        small_call = place(small);
+    } catch (const Error &) { // the op has no such dtype
+        return;
+    }
     const op_call::Signature signature = op_call::signature_of(host.op(op));
-    const auto small_call = place(small);
     Rotation small_rotation(host, signature, *small_call, facts.device, 1);
     Problem problem{op, place(static_cast<int64_t>(size)), nullptr, {}};
     problem.rotation = std::make_unique<Rotation>(host, signature, *problem.call, facts.device, 1);

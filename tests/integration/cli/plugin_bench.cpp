@@ -148,6 +148,16 @@ TEST_CASE("linear ops are held against a matmul of their dtype") {
     CHECK(document["shapes"][0]["implementations"][0]["flops_per_second"] > 0);
 }
 
+TEST_CASE("a linear op whose dtype matmul lacks is timed without that ceiling") {
+    const PluginBench bench;
+    const json document =
+        bench.timed({"linear_fp8", "--shape", "input=random:e4m3[16,32]", "--shape", "weight=random:e4m3[8,32]",
+                     "--shape", "input_scale=ones:f32[1]", "--shape", "weight_scale=ones:f32[1]", "--attr", "dtype=f32",
+                     "--impl", "reference.cpp", "--rounds", "1", "--budget", "1ms"});
+    CHECK(document["shapes"][0]["flops"] == 2 * 16 * 32 * 8);
+    CHECK(document["shapes"][0]["implementations"][0]["of_matmul"].is_null());
+}
+
 TEST_CASE("an op that writes its input is timed, and so are kernels with knobs") {
     const PluginBench bench;
     const std::string shapes = bench.path("shapes.yaml");

@@ -73,7 +73,8 @@ TEST_CASE("an argument without a source is told which there are") {
     CHECK_THROWS_WITH_AS(parse_request({"op", "--in", "a="}),
                          "--in 'a=': expected NAME=SOURCE\n"
                          "  SOURCE is FILE.npy, FILE.safetensors:NAME, random:bf16[64,1024],\n"
-                         "  random:i64[8]:0..100, zeros:DTYPE[DIMS] or ones:DTYPE[DIMS]",
+                         "  random:i64[8]:0..100, spaced:i32[9]:0..64, zeros:DTYPE[DIMS]\n"
+                         "  or ones:DTYPE[DIMS]",
                          UsageError);
 }
 
