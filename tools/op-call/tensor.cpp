@@ -45,7 +45,7 @@ double random_value(Random &random, const MadeUp &made_up) {
 // From the first number of the range to the last; integers are rounded down.
 double spaced_value(size_t index, size_t count, const MadeUp &made_up) {
     const auto [first, last] = *made_up.range;
-    const double steps = static_cast<double>(std::max<size_t>(count, 2) - 1);
+    const auto steps = static_cast<double>(std::max<size_t>(count, 2) - 1);
     const double value = first + (last - first) * static_cast<double>(index) / steps;
     return is_integer(made_up.dtype) ? std::floor(value) : value;
 }

@@ -193,7 +193,7 @@ void norm_and_rotate_bwd(const Call &call, std::uint32_t which, const Tables &ta
     const auto weight = call.input<const U>(which + 4);
     const auto grad_input = call.output<T>(which);
     const auto grad_weight = call.output<U>(which + 2);
-    const std::size_t n = static_cast<std::size_t>(weight.size(0));
+    const auto n = static_cast<std::size_t>(weight.size(0));
     Turns turns = tables.turns();
     std::vector<double> u, y, sums(n);
     for (std::int64_t row = 0; row < input.rows(); ++row) {
