@@ -1,4 +1,4 @@
-// What the kernels of attention_bwd share: their arguments, the kernels that prepare, and the slopes of scores.
+// The parts that the kernels of attention_bwd share: arguments, kernels that prepare, and the slopes of scores.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct BackwardArguments {
     HeadNumbers<T> grad_bias;
     HeadNumbers<float> projections; // of the gradients on the outputs
 
-    // Of a query: what its scores are relative to. Infinite where it has no part in anything.
+    // The logarithm to which the scores of a query are relative; infinite where the query has no part in anything.
     __device__ __forceinline__ float log_sum_of(const Sequence &one, int head, int i) const {
         if (i >= one.queries) {
             return INFINITY;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(256) clear_bias_kernel(GPU_READ_ONLY const Bac
     }
 }
 
-// What a score and a product with a value come to.
+// The weight of a key for a query, and the derivatives of the loss by its bias and by its dot product.
 struct Slope {
     float weight, of_bias, of_dot; // the latter without the scale
 };

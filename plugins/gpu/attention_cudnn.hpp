@@ -1,4 +1,4 @@
-// Which calls of attention_fwd and attention_bwd go to cuDNN, and their sizes.
+// The calls of attention_fwd and attention_bwd that cuDNN takes, and their sizes.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace gpu {
 
 inline constexpr int64_t most_cudnn_dims = 256;
 
-// What the two ops have in common: the query is input `query`, key and value follow it.
+// The arguments that both ops have: the query is the input of index `query`; key and value follow it.
 struct CudnnAttention {
     int64_t b, h, g, s, k, d, e;
     int64_t left, right; // of the diagonal that ends in the last key; negative: no bound

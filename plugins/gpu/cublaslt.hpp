@@ -1,4 +1,5 @@
-// Matrix products through cuBLASLt, which is opened when it is first asked for: the plugin loads without it. CUDA only.
+// Matrix products through cuBLASLt, which is opened when it is first asked for: the plugin loads without it. On HIP
+// none.
 #pragma once
 
 #ifndef __HIP__
@@ -97,6 +98,23 @@ class ProductPlan {
     int64_t whole_parts_ = 0; // runs of whole_, before that of rest_
     Part whole_, rest_;
 };
+
+} // namespace gpu
+#else
+#include "implementation.hpp"
+
+namespace gpu {
+
+inline opdock::Status no_products(DLDevice /*device*/) {
+    return opdock::unsupported("no matrix products yet on ROCm");
+}
+inline opdock::Status no_product(const opdock::Call &call) {
+    return no_products(call.device());
+}
+
+// An op that is made of products: it is listed, and says why it does not serve.
+inline const Implementation without_products = {opdock::kernel<&no_product>, Knobs::none, nullptr, nullptr,
+                                                opdock::available<&no_products>};
 
 } // namespace gpu
 #endif

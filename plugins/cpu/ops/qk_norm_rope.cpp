@@ -25,7 +25,7 @@
 #define CPU_QK_NORM_ROPE_ARGUMENTS
 namespace cpu {
 
-// Of the query or the key.
+// The arguments for the query, or those for the key.
 struct QkNormRope {
     DLDataType t, u;
     Rows grad, input, weight, output; // backward: output is the gradient of the input; forward has no grad

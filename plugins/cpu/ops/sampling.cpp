@@ -76,7 +76,7 @@ uint64_t high_word_of_product(uint64_t a, uint64_t b) {
     return upper;
 }
 
-// What the weights before a logit must sum to less than.
+// A logit stays if the weights before it sum to less than this.
 uint64_t least_sum(float p, uint64_t sum) {
     if (!(p < 1))
         return sum;

@@ -1,14 +1,12 @@
 // matmul, linear_fwd, linear_dgrad and linear_wgrad.
 #include "ops/ops.hpp"
 
-#ifndef __HIP__
 #include <algorithm>
 
 #include "column_sums.hpp"
 #include "cublaslt.hpp"
 #include "launch.hpp"
 #include "numbers.cuh"
-#endif
 #include "tensors.hpp"
 
 namespace gpu {
@@ -16,16 +14,7 @@ namespace {
 
 #ifdef __HIP__
 
-opdock::Status not_yet(DLDevice /*device*/) {
-    return opdock::unsupported("no matrix products yet on ROCm");
-}
-opdock::Status never_called(const opdock::Call &call) {
-    return not_yet(call.device());
-}
-
-const Implementation matmul = {opdock::kernel<&never_called>, Knobs::none, nullptr, nullptr,
-                               opdock::available<&not_yet>};
-const Implementation linear_fwd = matmul, linear_dgrad = matmul, linear_wgrad = matmul;
+const Implementation matmul = without_products, linear_fwd = matmul, linear_dgrad = matmul, linear_wgrad = matmul;
 
 #else
 
