@@ -1,13 +1,15 @@
 """Checks that data flows one way through the host's stages, and that docs/architecture.md tells of them as they are.
 
-    check_layers.py SOURCES ARCHITECTURE
+    check_layers.py SOURCES ARCHITECTURE [NINJA BUILD]
 
-A file may include what stands in its own folder or in one that comes earlier below. The document has the folders in a
-table, and in others names, each with a link to the file that has it.
+A file may include what stands in its own folder or in one that comes earlier below. With the build tree, the compiler is
+asked too: its dependency files, which Ninja keeps, say which folders the sources of a folder see, and that is printed as
+a graph. The document has the folders in a table, and in others names, each with a link to the file that has it.
 """
 
 import pathlib
 import re
+import subprocess
 import sys
 
 FOLDERS = [
@@ -44,6 +46,37 @@ def wrong_includes(sources):
                 yield f"{path}: includes {include['folder']}/{include['file']} of a later stage"
 
 
+def seen_folders(sources, ninja, build):
+    """For each object of the host the folders of its sources, and those of all that the compiler read."""
+    told = subprocess.run([ninja, "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+    for entry in told.split("\n\n"):
+        target, *files = entry.split("\n")
+        if not target.startswith("host/CMakeFiles/opdock_core.dir/"):
+            continue
+        paths = [pathlib.Path(build, file.strip()).resolve() for file in files if "/host/src/" in file]
+        inside = [path for path in paths if path.parent.parent == sources.resolve()]
+        of_sources = {path.parent.name for path in inside if path.suffix == ".cpp"}
+        yield target.split(":")[0], of_sources, {path.parent.name for path in inside}
+
+
+def wrong_graph(sources, ninja, build):
+    level_of = {folder: level for level, folder in enumerate(FOLDERS)}
+    graph, compiled = {}, set()
+    for target, of_sources, seen in seen_folders(sources, ninja, build):
+        # Of sources that are compiled as one, the latest may see the most.
+        latest = max(of_sources, key=level_of.__getitem__)
+        compiled |= of_sources
+        graph.setdefault(latest, set()).update(seen - {latest})
+        for folder in seen:
+            if level_of[folder] > level_of[latest]:
+                yield f"{target}: sources of {latest} see {folder}, a later stage"
+    if compiled != set(FOLDERS):
+        yield f"{build}: expected objects of {FOLDERS}, found those of {sorted(compiled)}"
+    for folder in FOLDERS:
+        if folder in graph:
+            print(f"{folder:9} sees {' '.join(sorted(graph[folder], key=level_of.__getitem__)) or 'no other'}")
+
+
 def wrong_tables(document):
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in document.read_text().split("\n")
             if line.startswith("|") and not line.startswith("|-")]
@@ -65,8 +98,10 @@ def wrong_tables(document):
 
 
 def main():
-    sources, document = (pathlib.Path(one) for one in sys.argv[1:])
+    sources, document = (pathlib.Path(one) for one in sys.argv[1:3])
     found = list(wrong_includes(sources)) + list(wrong_tables(document))
+    if len(sys.argv) > 3:
+        found += wrong_graph(sources, *sys.argv[3:])
     print("\n".join(found) or "data flows one way")
     sys.exit(1 if found else 0)
 
