@@ -157,6 +157,83 @@ Difference difference_of(const std::vector<uint16_t> &a, const std::vector<uint1
     return difference;
 }
 
+struct Op {
+    const char *name;
+    std::vector<opdock::op_call::Named> inputs;
+    std::vector<opdock::op_call::Named> attributes;
+};
+
+Op op_of(const Request &request) {
+    const auto source = [](const std::string &dtype, const std::string &dims) {
+        return "random:" + dtype + "[" + dims + "]:-2..2";
+    };
+    const std::string depth = "," + std::to_string(request.depth);
+    const std::string columns = std::to_string(request.columns);
+    Op op = {"linear_fwd",
+             {{"input", source(request.dtype, std::to_string(request.rows) + depth)},
+              {"weight", source(request.dtype, columns + depth)},
+              {"bias", source("bf16", columns)}},
+             {}};
+    if (request.dtype == "e4m3") {
+        op.name = "linear_fp8";
+        op.inputs.push_back({"input_scale", source("f32", "1")});
+        op.inputs.push_back({"weight_scale", source("f32", "1")});
+        op.attributes.push_back({"dtype", "bf16"});
+    }
+    return op;
+}
+
+// `pointers` as the op has them: with scales the bias comes last.
+Linear linear_of(const Request &request, const std::vector<void *> &pointers, void *output) {
+    Linear linear = {request.rows, request.columns, request.depth, pointers[0], pointers[1], pointers[2], output};
+    if (request.dtype == "e4m3") {
+        linear.bias = pointers[4];
+        linear.input_scale = pointers[2];
+        linear.weight_scale = pointers[3];
+    }
+    return linear;
+}
+
+// Prints a side's time, and adds to its entry of the document.
+void report_side(const Request &request, json &entry, const char *text, size_t workspace) {
+    const double flops = 2.0 * request.rows * request.columns * request.depth;
+    const double microseconds = entry.at("microseconds").get<double>();
+    entry["flops_per_second"] = flops / microseconds * 1e6;
+    entry["workspace"] = workspace;
+    std::printf("  %-24s %9.1f us  %7.1f TFLOP/s  %6.3f times as long  workspace %.1f MiB\n", text, microseconds,
+                flops / microseconds * 1e-6, entry.at("ratio").get<double>(),
+                static_cast<double>(workspace) / (1 << 20));
+}
+
+// Prints whether both computed the same, adds it to the document, and returns it.
+bool report_difference(json &document, const Difference &difference, size_t count) {
+    constexpr double most = 1.0 / 128; // two roundings to bf16, of sums in another order
+    const bool are_same = difference.largest <= most;
+    std::printf("  %zu of %zu elements differ, by at most %.2g of the largest%s\n", difference.elements, count,
+                difference.largest, are_same ? "" : ": NOT THE SAME");
+    document.update({{"elements", count},
+                     {"different", difference.elements},
+                     {"largest_difference", difference.largest},
+                     {"same", are_same}});
+    return are_same;
+}
+
+void report(const Request &request, const char *op, int runs, json &document) {
+    std::printf("%s of %s[%d,%d], %d columns, with a bias (medians of %d rounds of %d runs); cuBLASLt %s\n", op,
+                request.dtype.c_str(), request.rows, request.depth, request.columns, request.rounds, runs,
+                DirectLinear::version().c_str());
+    document.update({{"op", op},
+                     {"dtype", request.dtype},
+                     {"impl_id", request.impl},
+                     {"device", request.device},
+                     {"cublaslt", DirectLinear::version()},
+                     {"rows", request.rows},
+                     {"columns", request.columns},
+                     {"depth", request.depth},
+                     {"rounds", request.rounds},
+                     {"runs", runs}});
+}
+
 int run(const Request &request) {
     const opdock::Host host = opdock::cli::open_host(request.modules, false);
     const DLDevice device = host.device(request.device);
@@ -164,29 +241,13 @@ int run(const Request &request) {
     cudaStream_t stream = nullptr;
     check_cuda("making a stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
-    const bool is_fp8 = request.dtype == "e4m3";
-    const std::string op_name = is_fp8 ? "linear_fp8" : "linear_fwd";
-    const auto source = [](const std::string &dtype, const std::string &dims) {
-        return "random:" + dtype + "[" + dims + "]:-2..2";
-    };
-    const std::string rows = std::to_string(request.rows);
-    const std::string columns = std::to_string(request.columns);
-    const std::string depth = std::to_string(request.depth);
-    std::vector<opdock::op_call::Named> inputs = {{"input", source(request.dtype, rows + "," + depth)},
-                                                  {"weight", source(request.dtype, columns + "," + depth)},
-                                                  {"bias", source("bf16", columns)}};
-    std::vector<opdock::op_call::Named> attributes;
-    if (is_fp8) {
-        inputs.push_back({"input_scale", source("f32", "1")});
-        inputs.push_back({"weight_scale", source("f32", "1")});
-        attributes.push_back({"dtype", "bf16"});
-    }
-    const opdock::op_call::Job job = opdock::op_call::job_of(host, {op_name, request.impl, inputs, attributes});
-    const opdock::Op op = host.op(op_name);
+    const Op of = op_of(request);
+    const opdock::op_call::Job job = opdock::op_call::job_of(host, {of.name, request.impl, of.inputs, of.attributes});
+    const opdock::Op op = host.op(of.name);
     const opdock::op_call::PlacedCall placed(host, op, job.signature, job.arguments,
                                              opdock::op_call::shapes_or_sources_spelling, device);
     const opdock::Prepared prepared =
-        op.prepare(placed.args(), opdock::op_call::nothing_but(host, op_name, request.impl));
+        op.prepare(placed.args(), opdock::op_call::nothing_but(host, of.name, request.impl));
     std::optional<DeviceBuffer> workspace;
     if (prepared.workspace_size() != 0) {
         workspace.emplace(host, device, prepared.workspace_size());
@@ -194,14 +255,7 @@ int run(const Request &request) {
     std::vector<void *> pointers = opdock::op_call::pointers_of(job.signature, placed.inputs(), placed.outputs());
     const Operand &output = placed.outputs()[0][0];
     const DeviceBuffer direct_output(host, device, opdock::op_call::bytes_of(output));
-    Linear linear = {request.rows, request.columns, request.depth,      pointers[0],
-                     pointers[1],  pointers[2],     direct_output.get()};
-    if (is_fp8) { // scales before the bias
-        linear.bias = pointers[4];
-        linear.input_scale = pointers[2];
-        linear.weight_scale = pointers[3];
-    }
-    const DirectLinear direct(linear);
+    const DirectLinear direct(linear_of(request, pointers, direct_output.get()));
     check_cuda("waiting for the device", cudaDeviceSynchronize());
 
     const auto run_opdock = [&] {
@@ -216,43 +270,13 @@ int run(const Request &request) {
         race({{"direct", [&] { return time(runs, run_direct); }}, {"opdock", [&] { return time(runs, run_opdock); }}},
              request.rounds);
 
+    report(request, of.name, runs, document);
+    report_side(request, document["direct"], "cublasLtMatmul", direct.workspace_size());
+    report_side(request, document["opdock"], "prepared call", prepared.workspace_size());
     const auto count = static_cast<size_t>(request.rows) * static_cast<size_t>(request.columns);
-    const Difference difference = difference_of(read(direct_output.get(), count), read(output.data, count));
-    constexpr double most = 1.0 / 128; // two roundings to bf16, of sums in another order
-    const bool are_same = difference.largest <= most;
-
-    const double flops = 2.0 * request.rows * request.columns * request.depth;
-    const auto row = [&](const char *name, const char *text, size_t bytes) {
-        json &of = document[name];
-        const double microseconds = of.at("microseconds").get<double>();
-        of["flops_per_second"] = flops / microseconds * 1e6;
-        of["workspace"] = bytes;
-        std::printf("  %-24s %9.1f us  %7.1f TFLOP/s  %6.3f times as long  workspace %.1f MiB\n", text, microseconds,
-                    flops / microseconds * 1e-6, of.at("ratio").get<double>(), static_cast<double>(bytes) / (1 << 20));
-    };
-    std::printf("%s of %s[%d,%d], %d columns, with a bias (medians of %d rounds of %d runs); cuBLASLt %s\n",
-                op_name.c_str(), request.dtype.c_str(), request.rows, request.depth, request.columns, request.rounds,
-                runs, DirectLinear::version().c_str());
-    row("direct", "cublasLtMatmul", direct.workspace_size());
-    row("opdock", "prepared call", prepared.workspace_size());
-    std::printf("  %zu of %zu elements differ, by at most %.2g of the largest%s\n", difference.elements, count,
-                difference.largest, are_same ? "" : ": NOT THE SAME");
+    const bool are_same =
+        report_difference(document, difference_of(read(direct_output.get(), count), read(output.data, count)), count);
     std::fflush(stdout);
-
-    document.update({{"op", op_name},
-                     {"dtype", request.dtype},
-                     {"impl_id", request.impl},
-                     {"device", request.device},
-                     {"cublaslt", DirectLinear::version()},
-                     {"rows", request.rows},
-                     {"columns", request.columns},
-                     {"depth", request.depth},
-                     {"rounds", request.rounds},
-                     {"runs", runs},
-                     {"elements", count},
-                     {"different", difference.elements},
-                     {"largest_difference", difference.largest},
-                     {"same", are_same}});
     write_json(request.json_file, document);
     check_cuda("removing the stream", cudaStreamDestroy(stream));
     return are_same ? 0 : 1;

@@ -93,6 +93,24 @@ void expect_whole(Stress &stress, const std::string &file, std::uint64_t round) 
     }
 }
 
+void expect_rows(Stress &stress, const std::string &folder, const std::vector<std::uint32_t> &expected,
+                 std::uint64_t round) {
+    std::string warnings;
+    const core::Log log([](void *text, std::int32_t, const char *line) { *static_cast<std::string *>(text) += line; },
+                        &warnings);
+    const core::ScanCache cache(folder, log);
+    for (const std::uint32_t number : expected) {
+        const std::optional<Scan> scan = cache.find(path_of(number), scan_of(number).identity);
+        if (!scan || scan->rejection->message != scan_of(number).rejection->message) {
+            stress.violated("round " + std::to_string(round) + ": row " + std::to_string(number) +
+                            " was committed and is not there");
+        }
+    }
+    if (!warnings.empty()) {
+        stress.violated("round " + std::to_string(round) + ": " + warnings);
+    }
+}
+
 // Kills writers so often. Returns how many rows were seen committed.
 std::uint64_t kill_writers(Stress &stress, std::uint64_t rounds, std::uint32_t writers) {
     std::uint64_t committed = 0;
@@ -133,20 +151,7 @@ std::uint64_t kill_writers(Stress &stress, std::uint64_t rounds, std::uint32_t w
         if (std::filesystem::exists(file)) {
             expect_whole(stress, file, round);
         }
-        std::string warnings;
-        const core::Log log(
-            [](void *text, std::int32_t, const char *line) { *static_cast<std::string *>(text) += line; }, &warnings);
-        const core::ScanCache cache(folder, log);
-        for (const std::uint32_t number : expected) {
-            const std::optional<Scan> scan = cache.find(path_of(number), scan_of(number).identity);
-            if (!scan || scan->rejection->message != scan_of(number).rejection->message) {
-                stress.violated("round " + std::to_string(round) + ": row " + std::to_string(number) +
-                                " was committed and is not there");
-            }
-        }
-        if (!warnings.empty()) {
-            stress.violated("round " + std::to_string(round) + ": " + warnings);
-        }
+        expect_rows(stress, folder, expected, round);
         if (std::filesystem::exists(file + ".damaged")) {
             stress.violated("round " + std::to_string(round) + ": the file was set aside as damaged");
             directory.reset();
