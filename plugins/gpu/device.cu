@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "runtime.hpp"
@@ -163,10 +165,54 @@ opdock_status make_current(const opdock_host_api *host, void * /*user_data*/, in
     return result(host, "making a device current", GPU(SetDevice)(index));
 }
 
+// A pool for each device, which keeps some of what was freed for later allocations. The device's default pool gives all
+// of it back to the driver whenever a stream is waited for, and belongs to the whole program, so that it is left as it
+// is.
+class Pools {
+    using Pool = GPU(MemPool_t);
+
+  public:
+    GPU(Error_t) allocate(int32_t index, void **memory, uint64_t bytes, Stream stream) {
+        Pool pool = nullptr;
+        const GPU(Error_t) error = find(index, &pool);
+        return error == GPU(Success) ? GPU(MallocFromPoolAsync)(memory, bytes, pool, stream) : error;
+    }
+
+  private:
+    static constexpr uint64_t kept_bytes = uint64_t(256) << 20;
+
+    GPU(Error_t) find(int32_t index, Pool *pool) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (const auto known = pools_.find(index); known != pools_.end()) {
+            *pool = known->second;
+            return GPU(Success);
+        }
+        GPU(MemPoolProps) properties = {};
+        properties.allocType = GPU(MemAllocationTypePinned);
+        properties.location.type = GPU(MemLocationTypeDevice);
+        properties.location.id = index;
+        GPU(Error_t) error = GPU(MemPoolCreate)(pool, &properties);
+        if (error == GPU(Success)) {
+            uint64_t kept = kept_bytes;
+            error = GPU(MemPoolSetAttribute)(*pool, GPU(MemPoolAttrReleaseThreshold), &kept);
+            pools_.emplace(index, *pool);
+        }
+        return error;
+    }
+
+    std::mutex mutex_;
+    std::map<int32_t, Pool> pools_; // never destroyed: what is freed at the program's end still belongs to one
+};
+
+Pools &pools() {
+    static Pools &all = *new Pools;
+    return all;
+}
+
 opdock_status allocate(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream, uint64_t bytes,
                        void **memory) {
     return on(host, index, "allocating device memory",
-              [&] { return GPU(MallocAsync)(memory, bytes, stream_of(stream)); });
+              [&] { return pools().allocate(index, memory, bytes, stream_of(stream)); });
 }
 
 opdock_status release(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream, void *memory) {
