@@ -44,4 +44,11 @@ void in_chunks(int64_t items, int64_t bytes_per_item, const Knobs &knobs, const 
         &body);
 }
 
+// rows(arguments, begin, end) for such chunks, where `rows` is what HWY_DYNAMIC_DISPATCH gives.
+template<class Arguments>
+void in_chunks(int64_t items, int64_t bytes_per_item, const Knobs &knobs,
+               void (*rows)(const Arguments &arguments, int64_t begin, int64_t end), const Arguments &arguments) {
+    in_chunks(items, bytes_per_item, knobs, [&](int64_t begin, int64_t end) { rows(arguments, begin, end); });
+}
+
 } // namespace cpu

@@ -107,10 +107,7 @@ opdock::Status run(const opdock::Call &call) {
         .stream = knobs.stream,
     };
     in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(grad), knobs,
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(bias_gradient_blocks)
-                  (a, begin, end);
-              });
+              HWY_DYNAMIC_DISPATCH(bias_gradient_blocks), a);
     add_blocks(a.sums, blocks, n, a.t, Rows::of_output(call, 0), knobs);
     return {};
 }

@@ -154,9 +154,8 @@ opdock::Status check_targets(const CrossEntropy &a, int64_t rows) {
 }
 
 void fuse_cross_entropy(const CrossEntropy &a, int64_t rows, const Knobs &knobs) {
-    in_chunks(rows, 2 * a.classes * static_cast<int64_t>(a.t.bits / 8), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(cross_entropy_fused_rows)(a, begin, end);
-    });
+    in_chunks(rows, 2 * a.classes * static_cast<int64_t>(a.t.bits / 8), knobs,
+              HWY_DYNAMIC_DISPATCH(cross_entropy_fused_rows), a);
 }
 
 namespace {
@@ -182,9 +181,7 @@ opdock::Status forward(const opdock::Call &call) {
     const int64_t rows = row_count(logits);
     if (opdock::Status status = check_targets(a, rows); !status.ok())
         return status;
-    in_chunks(rows, a.classes * element_bytes(logits), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(cross_entropy_fwd_rows)(a, begin, end);
-    });
+    in_chunks(rows, a.classes * element_bytes(logits), knobs, HWY_DYNAMIC_DISPATCH(cross_entropy_fwd_rows), a);
     return {};
 }
 
@@ -212,9 +209,7 @@ opdock::Status backward(const opdock::Call &call) {
     const int64_t rows = row_count(logits);
     if (opdock::Status status = check_targets(a, rows); !status.ok())
         return status;
-    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(cross_entropy_bwd_rows)(a, begin, end);
-    });
+    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs, HWY_DYNAMIC_DISPATCH(cross_entropy_bwd_rows), a);
     return {};
 }
 

@@ -209,10 +209,8 @@ opdock::Status forward(const opdock::Call &call) {
     Divergence a = arguments_of(call, 1, of(call));
     a.input = Rows::of_input(call, 0);
     a.loss = Rows::of_output(call, 0, 0);
-    in_chunks(row_count(input), 2 * a.n * element_bytes(input), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(divergence_losses)
-        (a, begin, end);
-    });
+    in_chunks(row_count(input), 2 * a.n * element_bytes(input), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(divergence_losses), a);
     return {};
 }
 
@@ -220,10 +218,8 @@ opdock::Status run_backward(const opdock::Call &call, Divergence &a) {
     const DLTensor &output = *call.output(0);
     a.grad_loss = Rows::of_input(call, 0, 0);
     a.grad_input = Rows::of_output(call, 0);
-    in_chunks(row_count(output), 3 * a.n * element_bytes(output), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(divergence_gradients)
-        (a, begin, end);
-    });
+    in_chunks(row_count(output), 3 * a.n * element_bytes(output), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(divergence_gradients), a);
     return {};
 }
 

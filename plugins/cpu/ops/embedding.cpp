@@ -143,10 +143,7 @@ opdock::Status backward(const opdock::Call &call) {
     const EmbeddingGradient a = {grad_weight.dtype,     Rows::of_input(call, 0), Rows::of_output(call, 0), order, ends,
                                  row_size(grad_weight), Knobs::of(call).stream};
     const int64_t bytes = a.n * element_bytes(grad_weight);
-    in_chunks(rows, bytes + bytes * count / rows, Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(embedding_gradient_rows)
-        (a, begin, end);
-    });
+    in_chunks(rows, bytes + bytes * count / rows, Knobs::of(call), HWY_DYNAMIC_DISPATCH(embedding_gradient_rows), a);
     return {};
 }
 

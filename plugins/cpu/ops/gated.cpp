@@ -93,9 +93,7 @@ opdock::Status run_forward(const opdock::Call &call, const Gate &gate) {
         .n = row_size(output),
         .stream = knobs.stream,
     };
-    in_chunks(row_count(output), 3 * a.n * element_bytes(output), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(gated_forward_rows)(a, begin, end);
-    });
+    in_chunks(row_count(output), 3 * a.n * element_bytes(output), knobs, HWY_DYNAMIC_DISPATCH(gated_forward_rows), a);
     return {};
 }
 
@@ -117,9 +115,7 @@ opdock::Status run_backward(const opdock::Call &call, const Gate &gate) {
         .n = row_size(grad),
         .stream = knobs.stream,
     };
-    in_chunks(row_count(grad), 5 * a.n * element_bytes(grad), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(gated_backward_rows)(a, begin, end);
-    });
+    in_chunks(row_count(grad), 5 * a.n * element_bytes(grad), knobs, HWY_DYNAMIC_DISPATCH(gated_backward_rows), a);
     return {};
 }
 

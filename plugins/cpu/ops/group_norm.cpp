@@ -219,10 +219,7 @@ opdock::Status forward(const opdock::Call &call) {
     a.rsigma = Rows::of_output(call, 2, 0);
     a.eps = call.get_float(1);
     in_chunks(input.shape[0] * a.groups, 2 * a.channels * a.n * element_bytes(input), Knobs::of(call),
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(group_norm_forward_groups)
-                  (a, begin, end);
-              });
+              HWY_DYNAMIC_DISPATCH(group_norm_forward_groups), a);
     return {};
 }
 
@@ -256,10 +253,7 @@ opdock::Status backward(const opdock::Call &call) {
     a.output = call.call().data[call.c().tensor_offsets[5]];
     a.sums = static_cast<float *>(call.workspace());
     in_chunks(input.shape[0] * a.groups, 3 * a.channels * a.n * element_bytes(input), Knobs::of(call),
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(group_norm_backward_groups)
-                  (a, begin, end);
-              });
+              HWY_DYNAMIC_DISPATCH(group_norm_backward_groups), a);
     if (const Rows grad_weight = Rows::of_output(call, 1, 0))
         add_batch(a.sums, input.shape[0], input.shape[1], 1, a.u, grad_weight);
     if (const Rows grad_bias = Rows::of_output(call, 2, 0))

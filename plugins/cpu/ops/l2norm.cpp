@@ -129,10 +129,8 @@ opdock::Status forward(const opdock::Call &call) {
     L2norm a = arguments_of(call, 0);
     a.rnorm = Rows::of_output(call, 1, 0);
     a.eps = call.get_float(0);
-    in_chunks(row_count(output), 2 * a.n * element_bytes(output), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(l2norm_forward_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(output), 2 * a.n * element_bytes(output), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(l2norm_forward_rows), a);
     return {};
 }
 
@@ -141,10 +139,8 @@ opdock::Status backward(const opdock::Call &call) {
     L2norm a = arguments_of(call, 1);
     a.grad = Rows::of_input(call, 0);
     a.rnorm = Rows::of_input(call, 2, 0);
-    in_chunks(row_count(output), 3 * a.n * element_bytes(output), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(l2norm_backward_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(output), 3 * a.n * element_bytes(output), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(l2norm_backward_rows), a);
     return {};
 }
 

@@ -190,9 +190,7 @@ opdock::Status forward(const opdock::Call &call) {
         .centre = call.get_bool(1) ? 1.0f : 0.0f,
         .stream = knobs.stream,
     };
-    in_chunks(row_count(input), 2 * a.n * element_bytes(input), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(layernorm_fwd_rows)(a, begin, end);
-    });
+    in_chunks(row_count(input), 2 * a.n * element_bytes(input), knobs, HWY_DYNAMIC_DISPATCH(layernorm_fwd_rows), a);
     return {};
 }
 
@@ -235,10 +233,7 @@ opdock::Status backward(const opdock::Call &call) {
         .stream = knobs.stream,
     };
     in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(input), knobs,
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(layernorm_bwd_blocks)
-                  (a, begin, end);
-              });
+              HWY_DYNAMIC_DISPATCH(layernorm_bwd_blocks), a);
     if (grad_weight)
         add_blocks(a.weight_sums, blocks, n, a.u, grad_weight, knobs);
     if (grad_bias)

@@ -116,10 +116,8 @@ LogSoftmax arguments_of(const opdock::Call &call, uint32_t input) {
 opdock::Status forward(const opdock::Call &call) {
     const DLTensor &input = *call.input(0);
     const LogSoftmax a = arguments_of(call, 0);
-    in_chunks(row_count(input), 2 * a.n * element_bytes(input), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(log_softmax_forward_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(input), 2 * a.n * element_bytes(input), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(log_softmax_forward_rows), a);
     return {};
 }
 
@@ -127,10 +125,8 @@ opdock::Status backward(const opdock::Call &call) {
     const DLTensor &grad = *call.input(0);
     LogSoftmax a = arguments_of(call, 1);
     a.grad = Rows::of_input(call, 0);
-    in_chunks(row_count(grad), 3 * a.n * element_bytes(grad), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(log_softmax_backward_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(grad), 3 * a.n * element_bytes(grad), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(log_softmax_backward_rows), a);
     return {};
 }
 

@@ -235,10 +235,7 @@ opdock::Status sum_up(const opdock::Call &call, Choices &a) {
     if (a.n == 0)
         return {};
     in_chunks(a.tokens, (1 + a.k) * a.n * element_bytes(*call.input(0)), Knobs::of(call),
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(sums_of_tokens)
-                  (a, begin, end);
-              });
+              HWY_DYNAMIC_DISPATCH(sums_of_tokens), a);
     return {};
 }
 
@@ -263,10 +260,7 @@ opdock::Status unpermute_bwd(const opdock::Call &call) {
     if (call.has_output(1))
         a.grad_weights = {Rows::of_output(call, 1), call.output(1)->strides[1]};
     in_chunks(a.tokens * a.k, 3 * a.n * element_bytes(*call.input(0)), Knobs::of(call),
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(gradients_of_rows)
-                  (a, begin, end);
-              });
+              HWY_DYNAMIC_DISPATCH(gradients_of_rows), a);
     return {};
 }
 

@@ -214,10 +214,7 @@ opdock::Status forward(const opdock::Call &call) {
     for (const uint32_t which : {0u, 1u}) {
         const QkNormRope a = arguments_of(call, 0, which, tables);
         in_chunks(a.blocks.rows, 2 * a.dims * element_bytes(*call.input(which)), Knobs::of(call),
-                  [&](int64_t begin, int64_t end) {
-                      HWY_DYNAMIC_DISPATCH(norm_and_rotate_rows)
-                      (a, begin, end);
-                  });
+                  HWY_DYNAMIC_DISPATCH(norm_and_rotate_rows), a);
     }
     return {};
 }
@@ -241,10 +238,7 @@ opdock::Status backward(const opdock::Call &call) {
         a.grad = Rows::of_input(call, which);
         a.sums = grad_weight ? sums : nullptr;
         in_chunks(a.blocks.count, a.blocks.rows_per_block * 3 * a.dims * element_bytes(*call.input(which)), knobs,
-                  [&](int64_t begin, int64_t end) {
-                      HWY_DYNAMIC_DISPATCH(norm_and_rotate_bwd_blocks)
-                      (a, begin, end);
-                  });
+                  HWY_DYNAMIC_DISPATCH(norm_and_rotate_bwd_blocks), a);
         if (grad_weight) {
             add_blocks(sums, a.blocks, a.dims, a.u, grad_weight, knobs);
             sums += a.blocks.sums(a.dims);

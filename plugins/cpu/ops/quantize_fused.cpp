@@ -132,19 +132,15 @@ opdock::Status rmsnorm(const opdock::Call &call) {
     QuantizeFused a = arguments_of(call);
     a.eps = call.get_float(1);
     a.centre = call.get_bool(2) ? 1.0f : 0.0f;
-    in_chunks(row_count(*call.input(0)), a.n * (a.t.bits / 8 + 1), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(rmsnorm_quantize_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(*call.input(0)), a.n * (a.t.bits / 8 + 1), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(rmsnorm_quantize_rows), a);
     return {};
 }
 
 opdock::Status silu(const opdock::Call &call) {
     const QuantizeFused a = arguments_of(call);
-    in_chunks(row_count(*call.input(0)), a.n * (a.t.bits / 4 + 1), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(silu_quantize_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(*call.input(0)), a.n * (a.t.bits / 4 + 1), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(silu_quantize_rows), a);
     return {};
 }
 

@@ -103,10 +103,8 @@ opdock::Status quantize(const opdock::Call &call, int64_t block_rows, bool whole
     a.across = whole_rows ? 1 : (a.n + 127) / 128;
     a.stream = Knobs::of(call).stream;
     const int64_t bytes = block_rows * a.n * (element_bytes(input) + element_bytes(output));
-    in_chunks((a.rows + block_rows - 1) / block_rows, bytes, Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(quantize_block_rows)
-        (a, begin, end);
-    });
+    in_chunks((a.rows + block_rows - 1) / block_rows, bytes, Knobs::of(call), HWY_DYNAMIC_DISPATCH(quantize_block_rows),
+              a);
     return {};
 }
 

@@ -96,10 +96,8 @@ opdock::Status check_forward(const opdock::Problem &problem) {
 }
 
 void run_forward(const RmsnormForward &a, const DLTensor &output, int64_t tensors, const Knobs &knobs) {
-    in_chunks(row_count(output), tensors * a.n * element_bytes(output), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(rmsnorm_fwd_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(output), tensors * a.n * element_bytes(output), knobs, HWY_DYNAMIC_DISPATCH(rmsnorm_fwd_rows),
+              a);
 }
 
 opdock::Status forward(const opdock::Call &call) {

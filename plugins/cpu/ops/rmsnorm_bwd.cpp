@@ -137,10 +137,7 @@ opdock::Status run(const opdock::Call &call, bool with_add) {
         .stream = knobs.stream,
     };
     in_chunks(blocks.count, blocks.rows_per_block * (with_add ? 4 : 3) * n * element_bytes(input), knobs,
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(rmsnorm_bwd_blocks)
-                  (a, begin, end);
-              });
+              HWY_DYNAMIC_DISPATCH(rmsnorm_bwd_blocks), a);
     if (grad_weight)
         add_blocks(a.weight_sums, blocks, n, a.u, grad_weight, knobs);
     return {};

@@ -147,9 +147,7 @@ void rotate(const opdock::Call &call, uint32_t i, Rope a) {
     a.dims = row_size(shape);
     a.interleaved = call.get_bool(0);
     a.stream = knobs.stream;
-    in_chunks(row_count(shape), 2 * a.dims * element_bytes(shape), knobs, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(rope_rows)(a, begin, end);
-    });
+    in_chunks(row_count(shape), 2 * a.dims * element_bytes(shape), knobs, HWY_DYNAMIC_DISPATCH(rope_rows), a);
 }
 
 template<bool transposed>

@@ -189,10 +189,8 @@ opdock::Status check_backward(const opdock::Problem &problem) {
 
 opdock::Status run_forward(const opdock::Call &call, const Softmax &a) {
     const DLTensor &input = *call.input(0);
-    in_chunks(row_count(input), 2 * a.n * element_bytes(input), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(softmax_forward_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(input), 2 * a.n * element_bytes(input), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(softmax_forward_rows), a);
     return {};
 }
 
@@ -218,10 +216,8 @@ opdock::Status backward(const opdock::Call &call) {
     Softmax a = arguments_of(call, 1);
     a.grad = Rows::of_input(call, 0);
     a.causal = causal;
-    in_chunks(row_count(grad), 3 * a.n * element_bytes(grad), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(softmax_backward_rows)
-        (a, begin, end);
-    });
+    in_chunks(row_count(grad), 3 * a.n * element_bytes(grad), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(softmax_backward_rows), a);
     return {};
 }
 

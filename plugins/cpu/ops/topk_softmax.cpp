@@ -156,10 +156,7 @@ opdock::Status forward(const opdock::Call &call) {
     if (a.k == 0)
         return {};
     in_chunks(row_count(logits), 4 * a.experts * element_bytes(logits), Knobs::of(call),
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(topk_softmax_forward_rows)
-                  (a, begin, end);
-              });
+              HWY_DYNAMIC_DISPATCH(topk_softmax_forward_rows), a);
     return {};
 }
 
@@ -176,10 +173,8 @@ opdock::Status backward(const opdock::Call &call) {
     const int64_t tokens = row_count(logits);
     if (opdock::Status status = check_experts(a.indices, tokens, a.k, a.step_of_indices, a.experts); !status.ok())
         return status;
-    in_chunks(tokens, 3 * a.experts * element_bytes(logits), Knobs::of(call), [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(topk_softmax_backward_rows)
-        (a, begin, end);
-    });
+    in_chunks(tokens, 3 * a.experts * element_bytes(logits), Knobs::of(call),
+              HWY_DYNAMIC_DISPATCH(topk_softmax_backward_rows), a);
     return {};
 }
 
