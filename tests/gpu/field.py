@@ -24,6 +24,8 @@ import field_shapes
 import field_table
 
 CALLS = 16  # in a graph
+SLOW_PEERS = ("torch.compile", "flag_gems")  # which compile and tune for each shape
+MOST_SECONDS = 8  # a peer whose preparing takes longer is left out of the op's other rows
 
 EXAMPLES = """examples:
   field.py --json field.json                                    everything: hours with all of torch.compile
@@ -42,21 +44,19 @@ def parse_arguments():
     add("--dtype", action="append", default=[], choices=field_shapes.DTYPES, help="this one alone; may be repeated")
     add("--seed", type=int, default=0, help="of shapes and numbers; another one each time without it")
     add("--shapes", type=int, default=24, help="of each op and dtype; 24 without it")
-    add("--compiled", type=int, default=6, help="the first so many of them with torch.compile; 6 without it")
+    add("--compiled", type=int, default=6, help="so many of them with torch.compile and FlagGems; 6 without it")
     add("--mode", default="", help="of torch.compile, such as max-autotune-no-cudagraphs; otherwise it tries several "
         "configurations of each kernel that is not a product")  # fmt: skip
     add("--rounds", type=int, default=7, help="7 without it")
     add("--budget", type=float, default=0, help="begin no further row after so many seconds; 0: no limit")
-    add(
-        "--jobs", type=int, default=0, help="processes that compile before; three quarters of the processors without it"
-    )
+    add("--jobs", type=int, default=0, help="processes that compile before; one for each processor without it")
     add("--path", action="append", default=[], help="where Python looks for modules first; repeatable")
     add("--json", default="field.json", help="where the results are written; field.json without it")
     add("--list", action="store_true", help="print the shapes, and end")
     add("--worker", type=int, default=-1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     arguments.seed = arguments.seed or int.from_bytes(os.urandom(3), "little") or 1
-    arguments.jobs = arguments.jobs or max(1, (os.cpu_count() or 1) * 3 // 4)
+    arguments.jobs = arguments.jobs or os.cpu_count() or 1
     names = {op.split()[0] for op in field_shapes.KINDS}
     if unknown := [op for op in arguments.op if op not in names]:
         parser.error(f"--op {unknown[0]}: expected one of {', '.join(sorted(names))}")
@@ -116,18 +116,31 @@ def deviation(ours, theirs, dtype):
     return worst
 
 
-class Contender:
-    def __init__(self, run, stream, pool):
-        import torch
+def captured(run, pool):
+    import torch
 
-        self.graph = torch.cuda.CUDAGraph()
-        self.graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-        try:
-            for _ in range(CALLS):
-                run()
-        finally:
-            self.graph.capture_end()
-        self.stream, self.replays, self.times = stream, 1, []
+    graph = torch.cuda.CUDAGraph()
+    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+    try:
+        for _ in range(CALLS):
+            run()
+        graph.capture_end()
+    except Exception:
+        # Else all that is allocated and drawn after it fails.
+        with contextlib.suppress(Exception):
+            graph.capture_end()
+        device = torch.cuda.current_device()
+        with contextlib.suppress(Exception):
+            torch._C._cuda_endAllocateToPool(device, pool)
+        fresh = torch.Generator(f"cuda:{device}").graphsafe_get_state()
+        torch.cuda.default_generators[device].graphsafe_set_state(fresh)
+        raise
+    return graph
+
+
+class Contender:
+    def __init__(self, run, pool):
+        self.graph, self.replays, self.times = captured(run, pool), 1, []
         self.replay()
         self.replays = max(1, min(8, int(150 / max(self.replay() * CALLS, 1))))
 
@@ -151,23 +164,26 @@ class Race:
 
         self.arguments, self.cases, self.torch = arguments, field_cases, torch
         self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+        with torch.cuda.stream(self.stream):
+            # As long as there is a graph of it, the memory of graphs that are gone is taken again.
+            self.first = captured(lambda: torch.zeros(1, device="cuda"), self.pool)
         self.seconds = {}  # that preparing each contender took, all rows together
+        self.left_out = set()  # peers of ops
 
     def prepare(self, row, name, make, ours):
-        """The contender, or None and what is wrong in the row."""
+        """The contender, or None and what is wrong in the row; and what it computes."""
         begin = time.monotonic()
         try:
             run = make()
             found = run()
-            run()
+            self.compare(row, name, ours, found)
+            self.torch.cuda.set_sync_debug_mode("error")  # what waits for the device cannot be captured
+            try:
+                run()
+            finally:
+                self.torch.cuda.set_sync_debug_mode("default")
             self.torch.cuda.synchronize()
-            # Random numbers are others.
-            if ours is not None and not row["op"].startswith("dropout"):
-                apart = deviation(ours, found, self.cases.DTYPES[row["dtype"]])
-                row["apart"][name] = apart
-                if apart is not None and apart > 1:
-                    row["wrong"][name] = f"differs by {apart:.3g} times what {row['dtype']} allows"
-            return Contender(run, self.stream, self.pool), found
+            return Contender(run, self.pool), found
         except NotImplementedError:
             return None, None  # it is not here
         except Exception as error:  # noqa: BLE001 - what a peer cannot do must not end the others
@@ -176,18 +192,33 @@ class Race:
                 self.torch.cuda.synchronize()
             return None, None
         finally:
-            self.seconds[name] = self.seconds.get(name, 0) + time.monotonic() - begin
+            seconds = time.monotonic() - begin
+            self.seconds[name] = self.seconds.get(name, 0) + seconds
+            if seconds > MOST_SECONDS and name not in ("opdock", "torch.compile"):
+                self.left_out.add((name, row["op"]))
+
+    def compare(self, row, name, ours, found):
+        if ours is None or row["op"].startswith("dropout"):  # whose random numbers are others
+            return
+        apart = deviation(ours, found, self.cases.DTYPES[row["dtype"]])
+        row["apart"][name] = apart
+        if apart is not None and apart > 1:
+            row["wrong"][name] = f"differs by {apart:.3g} times what {row['dtype']} allows"
 
     def peers(self, row, case):
         for peer, make in case.peers.items():
-            if name_of(peer) != "torch.compile" or row["compiled"]:
+            name = name_of(peer)
+            if (name, row["op"]) in self.left_out:
+                row["errors"][name] = f"left out: took more than {MOST_SECONDS} s to prepare before"
+            elif row["compiled"] or name not in SLOW_PEERS:
                 yield peer, make
 
     def measure(self, row):
         torch = self.torch
         row.update(times={}, errors={}, wrong={}, apart={}, notes={})
         torch.manual_seed(self.arguments.seed)
-        torch._dynamo.reset()
+        if row["compiled"]:
+            torch._dynamo.reset()
         with torch.cuda.stream(self.stream):
             case = self.cases.make(row["op"], row["dims"], row["dtype"])
             contenders = {}
@@ -210,10 +241,11 @@ class Race:
             self.torch._dynamo.reset()
             case = self.cases.make(row["op"], row["dims"], row["dtype"])
             for peer, make in self.peers(row, case):
-                if name_of(peer) in ("torch.compile", "liger"):
+                if name_of(peer) in (*SLOW_PEERS, "liger"):
                     with contextlib.suppress(Exception):
                         make()()
             self.torch.cuda.synchronize()
+            self.torch.cuda.empty_cache()
 
 
 # --- the whole ------------------------------------------------------------------------------------------------------
@@ -241,21 +273,23 @@ def setup(arguments):
     )
 
 
-def compile_before(arguments, rows):
-    """Compiles in several processes; what they do not reach is compiled when its turn comes."""
+def begin_compiling(arguments, rows):
+    """Processes that compile; what they do not reach is compiled when its turn comes."""
     jobs = min(arguments.jobs, sum(row["compiled"] for row in rows) // 4)
-    begin = time.monotonic()
     command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--seed", str(arguments.seed)]
     command += ["--jobs", str(max(1, jobs))]
     with open(arguments.json + ".workers", "w") as log:  # what they say
-        workers = [subprocess.Popen([*command, "--worker", str(i)], stdout=log, stderr=log) for i in range(jobs)]
-    limit = begin + arguments.budget * 0.4 if arguments.budget else None
+        return [subprocess.Popen([*command, "--worker", str(i)], stdout=log, stderr=log) for i in range(jobs)]
+
+
+def end_compiling(workers, deadline):
     for worker in workers:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            worker.wait(max(0.1, limit - time.monotonic()) if limit else None)
+            worker.wait(max(0.1, deadline - time.monotonic()) if deadline else None)
         if worker.poll() is None:
             worker.terminate()
-    return jobs, time.monotonic() - begin
+    for worker in workers:
+        worker.wait()
 
 
 def write(document, path):
@@ -272,16 +306,20 @@ def main():
             print(f"{row['op']:<38} {row['dtype']:<5} {row['class']:<7} {field_table.shape_of(row)}")
         return
     begin = time.monotonic()
+    workers = begin_compiling(arguments, rows) if arguments.worker < 0 else []
     setup(arguments)
+    race = Race(arguments)
     if arguments.worker >= 0:
-        race = Race(arguments)
         for row in [row for row in rows if row["compiled"]][arguments.worker :: arguments.jobs]:
             race.compile(row)
+            print(
+                f"[{time.monotonic() - begin:4.0f} s] {row['op']} {row['dtype']} {field_table.shape_of(row)}",
+                flush=True,
+            )
         return
     print(f"field: seed {arguments.seed}, {len(rows)} rows", flush=True)
-    jobs, seconds = compile_before(arguments, rows)
-    print(f"field: {jobs} processes compiled for {seconds:.0f} s", flush=True)
-    race = Race(arguments)
+    end_compiling(workers, begin + 0.4 * arguments.budget if arguments.budget else None)
+    print(f"field: {len(workers)} processes compiled for {time.monotonic() - begin:.0f} s", flush=True)
     document = {
         "device": race.torch.cuda.get_device_name(arguments.device),
         "peers": race.cases.versions(),
@@ -299,6 +337,10 @@ def main():
             race.measure(row)
         except Exception as error:  # noqa: BLE001 - a shape that does not fit must not end the others
             row.setdefault("errors", {})["row"] = first_line(error)
+            recent = [*document["rows"][-3:], row]
+            if len(recent) == 4 and all("row" in one["errors"] for one in recent):
+                print("field: the device does not recover", flush=True)
+                break
         document["rows"].append(row)
         print(f"[{time.monotonic() - begin:4.0f} s] {field_table.line_of(row)}", flush=True)
         if race.torch.cuda.memory_reserved() > 60 << 30:

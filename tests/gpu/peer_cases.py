@@ -3,7 +3,9 @@
 Whoever imports this has sys.path lead to liger_kernel and flag_gems before.
 """
 
+import contextlib
 import importlib
+import importlib.metadata
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +30,9 @@ def versions():
     for module in (liger_kernel, flag_gems):
         if module is not None:
             name = module.__name__.split(".")[0]
-            found[name.removesuffix("_kernel")] = getattr(importlib.import_module(name), "__version__", "")
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                found[name.removesuffix("_kernel")] = importlib.metadata.version(name)
+            found.setdefault(name.removesuffix("_kernel"), "of its sources")
     return found
 
 
