@@ -16,8 +16,9 @@ def geomean(values):
 
 
 def fastest(row):
-    """The fastest peer of a row and its time, or None where there is none."""
-    peers = {name: time for name, time in row.get("times", {}).items() if name != "opdock"}
+    """The fastest peer of a row and its time, or None where there is none. Those that compute something else do not count."""
+    others = {"opdock", *row.get("wrong", {})}
+    peers = {name: time for name, time in row.get("times", {}).items() if name not in others}
     return min(peers.items(), key=lambda one: one[1]) if peers else None
 
 
@@ -85,7 +86,7 @@ def peers_of(rows):
     for name in sorted({name for row in rows for name in row.get("times", {})} - {"opdock"}):
         those = [row for row in rows if name in row["times"] and "opdock" in row["times"]]
         times = [row["times"]["opdock"] / row["times"][name] for row in those]
-        best = sum(fastest(row)[0] == name for row in those)
+        best = sum((fastest(row) or (None,))[0] == name for row in those)
         found.append(f"{name:<28} {len(those):6} {best:8} {number(times):>10}")
     compiled = [row for row in rows if "torch.compile" in row.get("times", {})]
     others = [row for row in rows if "torch.compile" not in row.get("times", {})]

@@ -80,6 +80,9 @@ class Shapes(unittest.TestCase):
 class Tables(unittest.TestCase):
     def test_the_fastest_peer_counts(self):
         self.assertAlmostEqual(field_table.ratio(row(opdock=3.0, torch=4.0, liger=2.0)), 1.5)
+        wrong = row(opdock=3.0, torch=4.0, liger=2.0) | {"wrong": {"liger": "differs by 3"}}
+        self.assertAlmostEqual(field_table.ratio(wrong), 0.75, msg="what computes something else does not count")
+        self.assertTrue(field_table.failed(wrong))
         self.assertIsNone(field_table.ratio(row(opdock=3.0)), "no peer")
         self.assertIsNone(field_table.ratio(row(torch=3.0)), "opdock failed")
 
