@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """One table of what plugin-bench --json and peers.py --json measured: table.py BENCH.json PEERS.json
 
+Or those of one run of field.py, or of two, with what is slow in both: table.py --field FIELD.json [FIELD.json]
+
 A row for each op, with the optional outputs that are asked for, and shape: the fraction of the copy rate that
 vendor.cuda, or a library that it opens where that is faster, and each peer reach, each of the rate in its own process, and how many times as fast as the fastest peer
 opdock is, by their times: the rates of two processes differ by some per cent. A peer marked with * does not do quite the
 same; the lines below the table say what.
 """
+
 import json
 import re
 import sys
+
+import field_table
 
 
 def shape_of(entry):
@@ -16,7 +21,7 @@ def shape_of(entry):
     first = entry["inputs"][0]
     dims = re.search(r"\[([0-9,]*)\]", first["source"]).group(1).replace(",", "x")
     tensors = sum(one["name"] == first["name"] for one in entry["inputs"])
-    return dims if tensors == 1 else "%dx%s" % (tensors, dims)
+    return dims if tensors == 1 else f"{tensors}x{dims}"
 
 
 def call_of(entry):
@@ -37,7 +42,7 @@ def read_ours(document, impl_id="vendor.cuda"):
 
 def add_pairs(ours):
     """Queries and keys together, which opdock rotates in two calls, for peers that do it in one."""
-    parts = [ours.get(("fused_rope_fwd", "4096x4x%dx128" % heads)) for heads in (32, 8)]
+    parts = [ours.get(("fused_rope_fwd", f"4096x4x{heads}x128")) for heads in (32, 8)]
     if all(parts):
         microseconds = sum(part[1] for part in parts)
         rate = parts[0][0] * parts[0][1] / parts[0][2]  # the same for both: what a fraction of 1 takes for each byte
@@ -49,8 +54,15 @@ def main():
     if sys.argv[1:] in (["-h"], ["--help"]):
         print(__doc__)
         return
+    if sys.argv[1:2] == ["--field"] and len(sys.argv) in (3, 4):
+        documents = []
+        for path in sys.argv[2:]:
+            with open(path) as file:
+                documents.append(json.load(file))
+        print("\n".join(field_table.report(documents)))
+        return
     if len(sys.argv) != 3:
-        sys.exit("usage: table.py BENCH.json PEERS.json")
+        sys.exit("usage: table.py BENCH.json PEERS.json, or table.py --field FIELD.json [FIELD.json]")
     with open(sys.argv[1]) as file:
         ours = read_ours(json.load(file))
     with open(sys.argv[2]) as file:
@@ -74,8 +86,8 @@ def main():
             mark = ""
             if "note" in row:
                 mark = "*"
-                notes.add("* %s %s: %s" % (peer, key[0], row["note"]))
-            cells.append("%.1f %%%s" % (100 * row["of_copy"], mark))
+                notes.add("* {} {}: {}".format(peer, key[0], row["note"]))
+            cells.append("{:.1f} %{}".format(100 * row["of_copy"], mark))
             times.append(row["microseconds"])
         mine = ours.get(key)
         ratio = "%.2f" % (min(times) / mine[1]) if mine and times else "-"
@@ -87,4 +99,4 @@ def main():
 try:
     main()
 except OSError as error:
-    sys.exit("table.py: %s: %s" % (error.filename, error.strerror))
+    sys.exit(f"table.py: {error.filename}: {error.strerror}")

@@ -1,8 +1,9 @@
-"""What torch offers for ops on tokens: rope at positions, norms of heads with it, and sampling. For peers.py."""
+"""What torch offers for ops on tokens: rope at positions, norms of heads with it, and sampling. For peers.py and field.py."""
 
 import torch
+from peer_cases import Case, numbers, of
 
-TABLE, DIMS, EPS = 16384, 128, 1e-6
+TABLE, EPS = 16384, 1e-6
 
 
 def rotated(x, positions, cos, sin, sign=1.0):
@@ -55,47 +56,55 @@ def sample(logits, k, p):
     return order.gather(-1, chosen)[:, 0]
 
 
-def token_cases(numbers, case_of, of):
-    """`numbers`, the class Case and `of` are those of peers.py."""
+FORMULAS = {  # the formula, how many tensors of heads it takes, how many weights, and the optional outputs
+    "rope_qk_positions": (rope, 2, 0, ()),
+    "rope_qk_positions_bwd": (rope_backward, 2, 0, ()),
+    "qk_norm_rope": (norm_and_rope, 2, 2, ()),
+    "qk_norm_rope_bwd": (norm_and_rope_backward, 4, 2, ("grad_query_weight", "grad_key_weight")),
+}
 
-    def tables(tokens):
-        wide = {"dtype": torch.float32, "low": -1.0, "high": 1.0}
-        cos, sin = numbers(TABLE, DIMS // 2, **wide), numbers(TABLE, DIMS // 2, **wide)
-        return torch.randint(0, TABLE, (tokens,), device=cos.device), cos, sin
 
-    def of_heads(op, tokens, formula, tensors, weights, outputs=()):
-        def make():
-            heads = [numbers(tokens, (32, 8)[i % 2], DIMS) for i in range(tensors)]
-            of_weights = [numbers(DIMS, low=0.5, high=1.5) for _ in range(weights)]
-            elements = (tensors // 2 + 1) * tokens * 40 * DIMS + (weights + len(outputs)) * DIMS
-            bytes_ = 2 * elements + 8 * tokens + 4 * TABLE * DIMS
-            return case_of(op, dims, bytes_, of(formula, *heads, *of_weights, *tables(tokens)), outputs)
+def head_case(op, tokens, heads=(32, 8), dims=128, dtype=torch.bfloat16):
+    """Of queries and keys with so many heads of `dims` elements."""
+    formula, tensors, weights, outputs = FORMULAS[op]
+    shape = (tokens, heads[0], dims)
 
-        dims = (tokens, 32, DIMS)
-        return op, dims, make, *outputs
+    def make():
+        of_heads = [numbers(tokens, heads[i % 2], dims, dtype=dtype) for i in range(tensors)]
+        of_weights = [numbers(dims, dtype=dtype, low=0.5, high=1.5) for _ in range(weights)]
+        cos, sin = (numbers(TABLE, dims // 2, dtype=torch.float32, low=-1.0, high=1.0) for _ in range(2))
+        inputs = *of_heads, *of_weights, torch.randint(0, TABLE, (tokens,), device=cos.device), cos, sin
+        elements = (tensors // 2 + 1) * tokens * sum(heads) * dims + (weights + len(outputs)) * dims
+        bytes_ = dtype.itemsize * elements + 8 * tokens + 4 * TABLE * dims
+        return Case(op, shape, bytes_, inputs, of(formula, *inputs), outputs)
 
-    def of_sampling(rows, vocabulary, dtype, has_k, has_p):
-        def make():
-            logits = numbers(rows, vocabulary, dtype=dtype, low=-15.0, high=15.0)
-            k = torch.full((rows,), 50, device=logits.device) if has_k else None
-            p = torch.full((rows,), 0.9, device=logits.device) if has_p else None
-            peers = {("torch", "its random numbers are others"): lambda: lambda: sample(logits, k, p)}
-            bytes_ = logits.numel() * logits.element_size() + rows * (8 + 4 * has_k + 4 * has_p) + 16
-            return case_of("sample_top_k_top_p", (rows, vocabulary), bytes_, peers)
+    return op, shape, make, *outputs
 
-        return "sample_top_k_top_p", (rows, vocabulary), make
 
-    weight_grads = ("grad_query_weight", "grad_key_weight")
+def sampling_case(rows, vocabulary, dtype, has_k, has_p):
+    def make():
+        logits = numbers(rows, vocabulary, dtype=dtype, low=-15.0, high=15.0)
+        k = torch.full((rows,), 50, dtype=torch.int32, device=logits.device) if has_k else None
+        p = torch.full((rows,), 0.9, device=logits.device) if has_p else None
+        peers = {("torch", "its random numbers are others"): lambda: lambda: sample(logits, k, p)}
+        bytes_ = logits.numel() * logits.element_size() + rows * (8 + 4 * has_k + 4 * has_p) + 16
+        inputs = logits, torch.tensor([7, 0], device=logits.device), k, p
+        return Case("sample_top_k_top_p", (rows, vocabulary), bytes_, inputs, peers)
+
+    return "sample_top_k_top_p", (rows, vocabulary), make
+
+
+def token_cases():
     return [
-        of_heads("rope_qk_positions", 16384, rope, 2, 0),
-        of_heads("rope_qk_positions", 64, rope, 2, 0),
-        of_heads("rope_qk_positions_bwd", 16384, rope_backward, 2, 0),
-        of_heads("qk_norm_rope", 16384, norm_and_rope, 2, 2),
-        of_heads("qk_norm_rope", 64, norm_and_rope, 2, 2),
-        of_heads("qk_norm_rope_bwd", 16384, norm_and_rope_backward, 4, 2, weight_grads),
-        of_sampling(64, 128256, torch.bfloat16, True, True),
-        of_sampling(128, 128256, torch.bfloat16, False, True),
-        of_sampling(32, 128256, torch.bfloat16, False, False),
-        of_sampling(1, 151936, torch.bfloat16, True, True),
-        of_sampling(256, 128256, torch.float32, True, True),
+        head_case("rope_qk_positions", 16384),
+        head_case("rope_qk_positions", 64),
+        head_case("rope_qk_positions_bwd", 16384),
+        head_case("qk_norm_rope", 16384),
+        head_case("qk_norm_rope", 64),
+        head_case("qk_norm_rope_bwd", 16384),
+        sampling_case(64, 128256, torch.bfloat16, True, True),
+        sampling_case(128, 128256, torch.bfloat16, False, True),
+        sampling_case(32, 128256, torch.bfloat16, False, False),
+        sampling_case(1, 151936, torch.bfloat16, True, True),
+        sampling_case(256, 128256, torch.float32, True, True),
     ]

@@ -1,8 +1,9 @@
 // rmsnorm_bwd, rmsnorm_bwd_add and layernorm_bwd.
 //
 // grad_weight and grad_bias are sums over rows. Where they are wanted and a row fits, one pass over all tensors makes
-// everything. Where no sums are wanted, a group of threads has a row, as forward; rows that do not fit take that kernel
-// and another one that reads the inputs again.
+// everything. Few rows are read twice instead, by blocks for rows and blocks for columns of one kernel: tensors that
+// small stay in the cache, and nothing waits for a second kernel. Where no sums are wanted, a group of threads has a
+// row, as forward; rows that do not fit take that kernel and another one that reads the inputs again.
 #include <algorithm>
 
 #include "columns.cuh"
@@ -15,8 +16,7 @@ namespace gpu {
 namespace {
 
 template<class T, class U, int N, int V, Norm norm>
-__global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, int threads) {
-    wait_for_earlier_kernels();
+__device__ __forceinline__ void make_grad_input(const BwdArguments<T, U> &a, int threads) {
     __shared__ float shared[2 * most_warps];
     const Place place = place_of(threads, a.rows);
     const int64_t begin = place.row * a.n, n = place.exists ? a.n : 0;
@@ -50,6 +50,69 @@ __global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, 
     });
 }
 
+template<class T, class U, int N, int V, Norm norm>
+__global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, int threads) {
+    wait_for_earlier_kernels();
+    make_grad_input<T, U, N, V, norm>(a, threads);
+}
+
+// A block has 128 bytes of each row, and each of its warps some rows. Null results are left out.
+template<class T>
+constexpr int columns_of_block = 32 * (4 / sizeof(T));
+
+template<class T, class U, Norm norm>
+__device__ __forceinline__ void make_grad_weight(const BwdArguments<T, U> &a, int64_t tile, U *grad_weight,
+                                                 U *grad_bias) {
+    constexpr int N = 4 / sizeof(T), columns = columns_of_block<T>, kinds = norm == Norm::layer ? 2 : 1;
+    __shared__ float shared[kinds][most_warps][columns];
+    const int lane = static_cast<int>(threadIdx.x) % 32, line = static_cast<int>(threadIdx.x) / 32;
+    const int lines = static_cast<int>(blockDim.x) / 32;
+    const int64_t first_column = tile * columns, column = first_column + lane * N;
+    float sums[2][N] = {};
+    if (column < a.n) {
+#pragma unroll 8
+        for (int64_t row = line; row < a.rows; row += lines) {
+            float grad[N], x[N];
+            load<N>(a.grad + row * a.n + column, grad);
+            load<N>(a.input + row * a.n + column, x);
+            add_to_columns<norm>(grad, x, norm == Norm::layer ? a.mu[row] : 0.0f, a.rsigma[row], sums[0], sums[1]);
+        }
+    }
+#pragma unroll
+    for (int kind = 0; kind < kinds; ++kind) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            shared[kind][line][lane * N + k] = sums[kind][k];
+        }
+    }
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < kinds * columns; i += static_cast<int>(blockDim.x)) {
+        const int kind = i / columns, c = i % columns;
+        U *const to = kind == 0 ? grad_weight : grad_bias;
+        if (to == nullptr || first_column + c >= a.n) {
+            continue;
+        }
+        float sum = 0.0f;
+#pragma unroll 8
+        for (int l = 0; l < lines; ++l) {
+            sum += shared[kind][l][c];
+        }
+        to[first_column + c] = from_f32<U>(sum);
+    }
+}
+
+// The first blocks have rows, the others columns.
+template<class T, class U, int N, int V, Norm norm>
+__global__ void __launch_bounds__(1024)
+    few_rows_kernel(BwdArguments<T, U> a, int threads, int64_t row_blocks, U *grad_weight, U *grad_bias) {
+    wait_for_earlier_kernels();
+    if (blockIdx.x < row_blocks) {
+        make_grad_input<T, U, N, V, norm>(a, threads);
+    } else {
+        make_grad_weight<T, U, norm>(a, blockIdx.x - row_blocks, grad_weight, grad_bias);
+    }
+}
+
 template<class T, class U, int N, Norm norm>
 __global__ void __launch_bounds__(256) weight_parts_kernel(BwdArguments<T, U> a, ColumnPlan plan, float *parts) {
     wait_for_earlier_kernels();
@@ -73,6 +136,18 @@ __global__ void __launch_bounds__(256) weight_parts_kernel(BwdArguments<T, U> a,
 
 template<Norm norm>
 constexpr uint32_t weight_at = norm == Norm::rms ? 3 : 4;
+
+// What a few_rows_kernel takes: at most so many rows, and bytes of each tensor.
+constexpr int64_t few_rows = 512, few_bytes = int64_t(4) << 20;
+
+template<Norm norm, class T, class U>
+opdock::Status with_few_rows(const opdock::Call &call, const BwdArguments<T, U> &a, const RowPlan &plan, U *grad_weight,
+                             U *grad_bias) {
+    const Grid of_rows = plan.grid(a.rows, 0);
+    const Grid grid = {of_rows.blocks + ceil_div(a.n, columns_of_block<T>), of_rows.threads};
+    return launch(call, grid, few_rows_kernel<T, U, wide<T>, 4, norm>, a, plan.threads, of_rows.blocks, grad_weight,
+                  grad_bias);
+}
 
 template<Norm norm>
 opdock::Status run(const opdock::Call &call) {
@@ -101,12 +176,19 @@ opdock::Status run(const opdock::Call &call) {
         if (a.n == 0) {
             return {};
         }
+        const int width = width_of<T>(a.n, are_aligned);
+        if (a.rows <= few_rows && a.rows * a.n * int64_t(sizeof(T)) <= few_bytes && parts != nullptr) {
+            const RowPlan few =
+                plan_rows(a.n, width, default_row_threads(a.rows, a.n / width, compute_units(call)), 256, 4);
+            if (few.held != 0) {
+                return with_few_rows<norm>(call, a, few, grad_weight, grad_bias);
+            }
+        }
         const auto sum_up = [&](int64_t count) { return sum_parts(call, parts, count, a.n, grad_weight, grad_bias); };
         if (are_aligned && plan.held != 0 && parts != nullptr) {
             opdock::Status status = in_one_pass<norm>(call, a, plan, parts);
             return status.ok() ? sum_up(plan.parts) : std::move(status);
         }
-        const int width = width_of<T>(a.n, are_aligned);
         const RowPlan rows =
             plan_rows(a.n, width, default_row_threads(a.rows, a.n / width, compute_units(call)), 128, 4);
         return visit_plan<T>(rows, [&](auto vector, auto held) -> opdock::Status {
