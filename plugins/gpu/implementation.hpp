@@ -5,6 +5,7 @@
 
 #include "opdock/plugin.hpp"
 #include "opdock/standard_ops.h"
+#include "tensors.hpp"
 
 namespace gpu {
 
@@ -57,6 +58,15 @@ struct Implementation {
     // the plugin's own.
     const char *library = nullptr;
 };
+
+// For kernels that read and write tensors by rows, wherever these are; `rows` as supports_rows has it.
+template<uint32_t rows>
+Implementation by_rows(opdock_kernel kernel, Knobs knobs,
+                       decltype(opdock_impl::workspace_size) workspace_size = nullptr) {
+    Implementation implementation = {kernel, knobs, opdock::supports<&supports_rows<rows>>, workspace_size};
+    implementation.any_strides = true;
+    return implementation;
+}
 
 // The plugin under registration.
 class Plugin {

@@ -8,8 +8,6 @@
 
 namespace gpu {
 
-inline constexpr const char *dense_rows_wanted = "it needs rows whose elements lie beside each other";
-
 // Null ones are absent.
 inline bool have_dense_rows(std::initializer_list<const DLTensor *> tensors) {
     for (const DLTensor *tensor : tensors) {

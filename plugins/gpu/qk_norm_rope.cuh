@@ -141,8 +141,8 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
     const bool exists = token < shape.tokens;
     const Heads<T, U> &heads = number < query.count ? query : key;
     const int head = number < query.count ? number : number - query.count;
-    const T *from = heads.input + token * heads.of_input.position + head * heads.of_input.head;
-    T *to = heads.output + token * heads.of_output.position + head * heads.of_output.head;
+    const T *from = heads.input + token * heads.of_input.position + heads.of_input.heads.row(head);
+    T *to = heads.output + token * heads.of_output.position + heads.of_output.heads.row(head);
     float x[2][N] = {};
     const auto squares_of = [&](float factor) {
         float sum = 0.0f;
@@ -192,9 +192,9 @@ __device__ __forceinline__ void head_gradients(const HeadShape &shape, const Hea
         const bool exists = row < rows;
         const uint32_t token = exists ? row / static_cast<uint32_t>(heads.count) : 0;
         const auto head = static_cast<int>(row - token * static_cast<uint32_t>(heads.count));
-        const T *from = heads.input + token * heads.of_input.position + head * heads.of_input.head;
-        const T *grad = heads.grad + token * heads.of_grad.position + head * heads.of_grad.head;
-        T *to = heads.output + token * heads.of_output.position + head * heads.of_output.head;
+        const T *from = heads.input + token * heads.of_input.position + heads.of_input.heads.row(head);
+        const T *grad = heads.grad + token * heads.of_grad.position + heads.of_grad.heads.row(head);
+        T *to = heads.output + token * heads.of_output.position + heads.of_output.heads.row(head);
         const Tables::Row row_of_tables = tables.row(token);
         float x[2][N] = {}, u[2][N] = {}, weight[2][N] = {}, of_row[2] = {0.0f, 0.0f};
         if (exists) {

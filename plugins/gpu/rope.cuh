@@ -10,21 +10,14 @@
 
 #include "launch.hpp"
 #include "numbers.cuh"
+#include "tensors.hpp"
 
 namespace gpu {
 
-// Where the rows of a tensor are.
+// Where the rows of a tensor are: elements from one position to the next, and its heads, of all batches.
 struct Layout {
-    int64_t position, batch, head; // elements from one to the next
-    int heads;                     // of a batch; 0 where batches follow each other as heads do
-
-    __device__ __forceinline__ int64_t row(int64_t r) const {
-        if (heads == 0) {
-            return r * head;
-        }
-        const int batches = static_cast<int>(r) / heads;
-        return batches * batch + (static_cast<int>(r) - batches * heads) * head;
-    }
+    int64_t position;
+    RowSteps heads;
 };
 
 // A column is what a thread has of a row: two vectors of N elements whose dims are partners, or, past the rotated dims,
@@ -232,8 +225,8 @@ __global__ void __launch_bounds__(512)
     if (!at.works || at.row >= shape.rows) {
         return;
     }
-    const T *from = part.task.input + at.position() * shape.input.position + shape.input.row(at.row);
-    T *to = part.task.output + at.position() * shape.output.position + shape.output.row(at.row);
+    const T *from = part.task.input + at.position() * shape.input.position + shape.input.heads.row(at.row);
+    T *to = part.task.output + at.position() * shape.output.position + shape.output.heads.row(at.row);
     if (at.column() >= shape.pairs) {
         const int there = shape.rotated + (at.column() - shape.pairs) * N;
         *reinterpret_cast<Vector<T, N> *>(to + there) = *reinterpret_cast<const Vector<T, N> *>(from + there);
@@ -289,7 +282,7 @@ __global__ void __launch_bounds__(512, 2)
     Vector<T, N> first[unroll], second[unroll];
     const auto fetch = [&](int u, int64_t r) {
         if (at.works && r < shape.rows) {
-            const T *from = part.task.input + at.position() * shape.input.position + shape.input.row(r);
+            const T *from = part.task.input + at.position() * shape.input.position + shape.input.heads.row(r);
             first[u] = *reinterpret_cast<const Vector<T, N> *>(from + first_at);
             if (is_pair) {
                 second[u] = *reinterpret_cast<const Vector<T, N> *>(from + second_at);
@@ -338,7 +331,7 @@ __global__ void __launch_bounds__(512, 2)
             if (r >= shape.rows) {
                 return;
             }
-            T *to = part.task.output + at.position() * shape.output.position + shape.output.row(r);
+            T *to = part.task.output + at.position() * shape.output.position + shape.output.heads.row(r);
             const Vector<T, N> here = first[u], there = second[u];
             fetch(u, r + unroll * rows_step);
             if (!is_pair) {

@@ -221,6 +221,10 @@ opdock::Status visit_plan(const RowPlan &plan, Visitor &&visit) {
     }
 }
 
+// Kernels for rows wherever they are hold four vectors at most.
+template<class Rows>
+inline constexpr int most_held_of = std::is_same_v<Rows, DenseRows> ? 8 : 4;
+
 // The same for kernels whose plan holds four vectors at most: one kernel for all that it holds.
 template<class T, class Visitor>
 opdock::Status visit_short_and_long(const RowPlan &plan, Visitor &&visit) {
@@ -228,6 +232,16 @@ opdock::Status visit_short_and_long(const RowPlan &plan, Visitor &&visit) {
         return visit(Number<1>{}, Number<0>{});
     }
     return plan.held == 0 ? visit(Number<wide<T>>{}, Number<0>{}) : visit(Number<wide<T>>{}, Number<4>{});
+}
+
+// Whichever of the two is for such rows.
+template<class T, class Rows, class Visitor>
+opdock::Status visit_plan_of(const Rows & /*rows*/, const RowPlan &plan, Visitor &&visit) {
+    if constexpr (std::is_same_v<Rows, DenseRows>) {
+        return visit_plan<T>(plan, visit);
+    } else {
+        return visit_short_and_long<T>(plan, visit);
+    }
 }
 
 } // namespace gpu

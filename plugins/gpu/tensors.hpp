@@ -1,9 +1,10 @@
-// Shapes and pointers of a call. Most ask the host for contiguous tensors.
+// Shapes, rows and pointers of a call. Most ask the host for contiguous tensors.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "opdock/plugin.hpp"
+#include "runtime.hpp"
 
 namespace gpu {
 
@@ -30,6 +31,118 @@ inline int64_t row_count(const DLTensor &tensor) {
 
 inline int64_t element_bytes(const DLTensor &tensor) {
     return tensor.dtype.bits / 8;
+}
+
+// Where the rows of a tensor are. Some are `step` elements apart; the next ones begin `outer` elements after them.
+struct RowSteps {
+    int64_t outer, step;
+    int inner; // how many are `step` apart; 0: all are
+
+    __device__ __forceinline__ int64_t row(int64_t r) const {
+        if (inner == 0) {
+            return r * step;
+        }
+        const int before = static_cast<int>(r) / inner;
+        return before * outer + (static_cast<int>(r) - before * inner) * step;
+    }
+    // Whether all rows are aligned for vectors of `n` elements once the first row is.
+    bool fit(int64_t n) const { return outer % n == 0 && step % n == 0; }
+};
+
+// Nothing where the elements of a row are not beside each other, or where more steps lead from row to row.
+inline std::optional<RowSteps> row_steps(const DLTensor &tensor) {
+    const int last = tensor.ndim - 1;
+    if (row_size(tensor) > 1 && tensor.strides[last] != 1) {
+        return {};
+    }
+    RowSteps found = {0, 0, 0};
+    int64_t count = 1; // of the rows that are found
+    for (int d = last - 1; d >= 0; --d) {
+        const int64_t size = tensor.shape[d], stride = tensor.strides[d];
+        if (size == 0) {
+            return RowSteps{0, 0, 0};
+        }
+        if (size == 1) {
+            continue;
+        }
+        if (count == 1) {
+            found.step = stride;
+        } else if (found.inner == 0 && stride != count * found.step) {
+            found.outer = stride;
+            found.inner = static_cast<int>(count);
+        } else if (found.inner != 0 && stride != count / found.inner * found.outer) {
+            return {};
+        }
+        count *= size;
+    }
+    // Of which a kernel counts those of two steps in 32 bits, and those behind the last one too.
+    return found.inner == 0 || count <= INT32_MAX - 1024 ? std::optional(found) : std::nullopt;
+}
+
+// The rows of a kernel's tensors, by the numbers that it gives them: of tensors without gaps, or wherever they are. The
+// latter costs a short call a tenth of its time, and so a kernel of its own.
+struct DenseRows {
+    int64_t n;
+
+    __device__ __forceinline__ int64_t at(int /*tensor*/, int64_t r) const { return r * n; }
+    bool fit(int64_t /*vector*/) const { return true; } // where a row is whole vectors
+};
+template<int count>
+struct SteppedRows {
+    RowSteps of[count];
+
+    __device__ __forceinline__ int64_t at(int tensor, int64_t r) const { return of[tensor].row(r); }
+    bool fit(int64_t vector) const {
+        for (const RowSteps &steps : of) {
+            if (!steps.fit(vector)) {
+                return false;
+            }
+        }
+        return true;
+    }
+};
+
+// Row-major without gaps.
+inline bool is_dense(const DLTensor &tensor) {
+    int64_t follows = 1;
+    for (int d = tensor.ndim - 1; d >= 0; --d) {
+        if (tensor.shape[d] > 1 && tensor.strides[d] != follows) {
+            return false;
+        }
+        follows *= tensor.shape[d];
+    }
+    return true;
+}
+
+// visit(rows) for those of the given tensors, numbered in that order.
+template<class... Tensors, class Visitor>
+opdock::Status visit_rows(Visitor &&visit, const Tensors &...tensors) {
+    if ((is_dense(tensors) && ...)) {
+        const DLTensor *all[] = {&tensors...};
+        return visit(DenseRows{row_size(*all[0])});
+    }
+    return visit(SteppedRows<static_cast<int>(sizeof...(tensors))>{{*row_steps(tensors)...}});
+}
+
+inline constexpr const char *dense_rows_wanted = "it needs rows whose elements lie beside each other";
+
+// For implementations that take rows wherever they are: `rows` has a bit for each parameter, inputs first, that is read
+// or written by rows. All others have to be dense.
+template<uint32_t rows>
+opdock::Status supports_rows(const opdock::Problem &problem) {
+    for (uint32_t i = 0; i < problem.c().n_inputs + problem.c().n_outputs; ++i) {
+        const uint32_t at = problem.c().tensor_offsets[i];
+        if (at == problem.c().tensor_offsets[i + 1]) {
+            continue; // absent
+        }
+        const DLTensor *tensor = problem.c().tensors[at];
+        const bool by_rows = (rows >> i & 1) != 0;
+        if (tensor != nullptr && !(by_rows ? row_steps(*tensor).has_value() : is_dense(*tensor))) {
+            return opdock::unsupported(by_rows ? std::string(dense_rows_wanted) + ", at most two steps apart"
+                                               : "it needs contiguous weights and numbers of rows");
+        }
+    }
+    return {};
 }
 
 // Pointers of the tensors by parameter; null for one that is absent or empty.

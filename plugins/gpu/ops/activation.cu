@@ -33,8 +33,8 @@ opdock::Status backward(const opdock::Call &call) {
 // The activation and its derivative.
 template<class Activation>
 void add_both(Plugin &plugin, const opdock::OpDeclaration &value, const opdock::OpDeclaration &derivative) {
-    plugin.add(value, any_float, {opdock::kernel<&forward<Activation>>, Knobs::elementwise});
-    plugin.add(derivative, any_float, {opdock::kernel<&backward<Activation>>, Knobs::elementwise});
+    plugin.add(value, any_float, by_rows<0b11>(opdock::kernel<&forward<Activation>>, Knobs::elementwise));
+    plugin.add(derivative, any_float, by_rows<0b111>(opdock::kernel<&backward<Activation>>, Knobs::elementwise));
 }
 
 } // namespace

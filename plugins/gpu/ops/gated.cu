@@ -224,8 +224,8 @@ void add_halves(Plugin &plugin, const opdock::OpDeclaration &value, const opdock
 }
 template<class Activation>
 void add_tensors(Plugin &plugin, const opdock::OpDeclaration &value, const opdock::OpDeclaration &derivative) {
-    plugin.add(value, any_float, {opdock::kernel<&and_mul<Activation>>, Knobs::elementwise});
-    plugin.add(derivative, any_float, {opdock::kernel<&and_mul_bwd<Activation>>, Knobs::elementwise});
+    plugin.add(value, any_float, by_rows<0b111>(opdock::kernel<&and_mul<Activation>>, Knobs::elementwise));
+    plugin.add(derivative, any_float, by_rows<0b11111>(opdock::kernel<&and_mul_bwd<Activation>>, Knobs::elementwise));
 }
 
 } // namespace

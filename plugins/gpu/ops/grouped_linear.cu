@@ -318,7 +318,7 @@ opdock::Status multiply(const opdock::Call &call, const Groups<T> &all) {
 
 // The rows of input or grad by group, times the group's weight.
 template<bool down>
-opdock::Status by_rows(const opdock::Call &call) {
+opdock::Status along_rows(const opdock::Call &call) {
     const DLTensor &x = *call.input(0), &weight = *call.input(1);
     return visit_floating(x.dtype, [&](auto t) {
         using T = typename decltype(t)::type;
@@ -364,8 +364,10 @@ opdock::Status wgrad(const opdock::Call &call) {
 void add_grouped_linear(Plugin &plugin) {
     namespace ops = opdock::ops;
     const auto workspace = opdock::workspace_size<&warpgroups_workspace>;
-    plugin.add(ops::grouped_linear_fwd, any_float, {opdock::kernel<&by_rows<false>>, Knobs::none, nullptr, workspace});
-    plugin.add(ops::grouped_linear_dgrad, any_float, {opdock::kernel<&by_rows<true>>, Knobs::none, nullptr, workspace});
+    plugin.add(ops::grouped_linear_fwd, any_float,
+               {opdock::kernel<&along_rows<false>>, Knobs::none, nullptr, workspace});
+    plugin.add(ops::grouped_linear_dgrad, any_float,
+               {opdock::kernel<&along_rows<true>>, Knobs::none, nullptr, workspace});
     plugin.add(ops::grouped_linear_wgrad, any_float, {opdock::kernel<&wgrad>, Knobs::none, nullptr, workspace});
 }
 

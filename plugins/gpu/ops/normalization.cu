@@ -55,32 +55,38 @@ struct Shape {
 };
 
 // `residual` and `sum` are null for rmsnorm_fwd.
-template<class T, class U, int N, int V, bool fused>
-__global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads, const T *input, const T *residual,
-                                                       const U *weight, T *output, T *sum, float *rsigma) {
+// Rows are those of input, output, residual and sum.
+template<class T, class U, int N, int V, bool fused, class Rows>
+__global__ void __launch_bounds__(1024)
+    rmsnorm_kernel(Shape shape, Rows rows, int threads, const T *input, const T *residual, const U *weight, T *output,
+                   T *sum, float *rsigma) {
     wait_for_earlier_kernels();
     let_the_next_start(128);
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
-    const int64_t begin = place.row * shape.n;
     const int64_t n = place.exists ? shape.n : 0;
     // What is normalized: the sum as it is stored, or the input.
-    const T *source = input + begin;
+    const T *source = input + rows.at(0, place.row);
+    output += rows.at(1, place.row);
+    if constexpr (fused) {
+        residual += rows.at(2, place.row);
+        sum += rows.at(3, place.row);
+    }
     if constexpr (fused && V == 0) {
-        const Row<T, N, 0> a(input + begin, n, place), b(residual + begin, n, place);
+        const Row<T, N, 0> a(source, n, place), b(residual, n, place);
         a.each(b, [&](int64_t i, const float(&x)[N], const float(&y)[N]) {
             float both[N];
 #pragma unroll
             for (int k = 0; k < N; ++k) {
                 both[k] = x[k] + y[k];
             }
-            store<N>(sum + begin + i, both);
+            store<N>(sum + i, both);
         });
-        source = sum + begin; // each thread reads again what it wrote itself
+        source = sum; // each thread reads again what it wrote itself
     }
     Row<T, N, V> x(source, n, place);
     if constexpr (fused && V > 0) {
-        const Row<T, N, V> other(residual + begin, n, place);
+        const Row<T, N, V> other(residual, n, place);
         x.each_vector([&](int v, int i) {
             float a[N], b[N];
             x.get(v, i, a);
@@ -90,7 +96,7 @@ __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads,
                 a[k] += b[k];
             }
             x.set(v, a);
-            store<N>(sum + begin + static_cast<int64_t>(i) * N, a);
+            store<N>(sum + static_cast<int64_t>(i) * N, a);
         });
     }
     const Weights<U, N, V> weights(x, weight);
@@ -116,20 +122,22 @@ __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads,
         for (int k = 0; k < N; ++k) {
             y[k] = values[k] * factor * gamma[k];
         }
-        store<N>(output + begin + int64_t(i) * N, y);
+        store<N>(output + int64_t(i) * N, y);
     });
 }
 
-template<class T, class U, int N, int V>
-__global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int threads, const T *input, const U *weight,
-                                                         const U *bias, T *output, float *mu, float *rsigma) {
+// Rows are those of input and output.
+template<class T, class U, int N, int V, class Rows>
+__global__ void __launch_bounds__(1024)
+    layernorm_kernel(Shape shape, Rows rows, int threads, const T *input, const U *weight, const U *bias, T *output,
+                     float *mu, float *rsigma) {
     wait_for_earlier_kernels();
     let_the_next_start(128);
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
-    const int64_t begin = place.row * shape.n;
     const int64_t n = place.exists ? shape.n : 0;
-    Row<T, N, V> x(input + begin, n, place);
+    Row<T, N, V> x(input + rows.at(0, place.row), n, place);
+    output += rows.at(1, place.row);
     const Weights<U, N, V> weights(x, weight), offsets(x, bias);
     const float count = static_cast<float>(max(shape.n, int64_t(1)));
     float sums[2] = {0.0f, 0.0f};
@@ -180,7 +188,7 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
         for (int k = 0; k < N; ++k) {
             y[k] = fmaf((values[k] - mean) * factor, gamma[k], beta[k]);
         }
-        store<N>(output + begin + int64_t(i) * N, y);
+        store<N>(output + int64_t(i) * N, y);
     });
 }
 
@@ -189,8 +197,8 @@ Shape shape_of(const opdock::Problem &problem) {
     return {row_count(input), row_size(input), static_cast<float>(problem.get_float(0)), problem.get_bool(1)};
 }
 
-template<bool fused>
-opdock::Status rmsnorm(const opdock::Call &call) {
+template<bool fused, class Rows>
+opdock::Status rmsnorm(const opdock::Call &call, const Rows &rows) {
     const Shape shape = shape_of(call);
     const RowKnobs knobs = RowKnobs::of(call);
     constexpr uint32_t weight_at = fused ? 2 : 1;
@@ -203,19 +211,29 @@ opdock::Status rmsnorm(const opdock::Call &call) {
         auto *output = static_cast<T *>(output_data(call, 0));
         auto *sum = fused ? static_cast<T *>(output_data(call, 1)) : nullptr;
         auto *rsigma = static_cast<float *>(output_data(call, fused ? 2 : 1));
-        const int width = width_of<T>(shape.n, all_aligned(input, residual, weight, output, sum));
+        const bool are_aligned = all_aligned(input, residual, weight, output, sum) && rows.fit(wide<T>);
         // With two rows to hold, registers are left for half as much of each.
-        constexpr int most_held = fused ? 4 : 8;
-        const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block, most_held);
-        return visit_plan<T>(plan, [&](auto N, auto V) {
+        constexpr int most_held = fused ? 4 : most_held_of<Rows>;
+        const RowPlan plan =
+            plan_rows(shape.n, width_of<T>(shape.n, are_aligned), knobs.threads, knobs.block, most_held);
+        return visit_plan_of<T>(rows, plan, [&](auto N, auto V) {
             constexpr int held = std::min(decltype(V)::value, most_held);
-            return launch(call, plan.grid(shape.rows), rmsnorm_kernel<T, U, decltype(N)::value, held, fused>, shape,
-                          plan.threads, input, residual, weight, output, sum, rsigma);
+            return launch(call, plan.grid(shape.rows), rmsnorm_kernel<T, U, decltype(N)::value, held, fused, Rows>,
+                          shape, rows, plan.threads, input, residual, weight, output, sum, rsigma);
         });
     });
 }
 
-opdock::Status layernorm(const opdock::Call &call) {
+opdock::Status rmsnorm_alone(const opdock::Call &call) {
+    return visit_rows([&](const auto &rows) { return rmsnorm<false>(call, rows); }, *call.input(0), *call.output(0));
+}
+opdock::Status fused_add_rmsnorm(const opdock::Call &call) {
+    return visit_rows([&](const auto &rows) { return rmsnorm<true>(call, rows); }, *call.input(0), *call.output(0),
+                      *call.input(1), *call.output(1));
+}
+
+template<class Rows>
+opdock::Status layernorm(const opdock::Call &call, const Rows &rows) {
     const Shape shape = shape_of(call);
     const RowKnobs knobs = RowKnobs::of(call);
     return visit_weighted(call.input(0)->dtype, call.input(1)->dtype, [&](auto t, auto u) {
@@ -227,23 +245,29 @@ opdock::Status layernorm(const opdock::Call &call) {
         auto *output = static_cast<T *>(output_data(call, 0));
         auto *mu = static_cast<float *>(output_data(call, 1));
         auto *rsigma = static_cast<float *>(output_data(call, 2));
-        const int width = width_of<T>(shape.n, all_aligned(input, weight, bias, output));
-        const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block);
-        return visit_plan<T>(plan, [&](auto N, auto V) {
+        const bool are_aligned = all_aligned(input, weight, bias, output) && rows.fit(wide<T>);
+        const RowPlan plan =
+            plan_rows(shape.n, width_of<T>(shape.n, are_aligned), knobs.threads, knobs.block, most_held_of<Rows>);
+        return visit_plan_of<T>(rows, plan, [&](auto N, auto V) {
             return launch(call, plan.grid(shape.rows, 3),
-                          layernorm_kernel<T, U, decltype(N)::value, decltype(V)::value>, shape, plan.threads, input,
-                          weight, bias, output, mu, rsigma);
+                          layernorm_kernel<T, U, decltype(N)::value, decltype(V)::value, Rows>, shape, rows,
+                          plan.threads, input, weight, bias, output, mu, rsigma);
         });
     });
+}
+
+opdock::Status layernorm_alone(const opdock::Call &call) {
+    return visit_rows([&](const auto &rows) { return layernorm(call, rows); }, *call.input(0), *call.output(0));
 }
 
 } // namespace
 
 void add_normalization(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::rmsnorm_fwd, weighted, {opdock::kernel<&rmsnorm<false>>, Knobs::rows});
-    plugin.add(ops::fused_add_rmsnorm_fwd, weighted, {opdock::kernel<&rmsnorm<true>>, Knobs::rows});
-    plugin.add(ops::layernorm_fwd, weighted, {opdock::kernel<&layernorm>, Knobs::rows});
+    plugin.add(ops::rmsnorm_fwd, weighted, by_rows<0b0101>(opdock::kernel<&rmsnorm_alone>, Knobs::rows));
+    plugin.add(ops::fused_add_rmsnorm_fwd, weighted,
+               by_rows<0b011011>(opdock::kernel<&fused_add_rmsnorm>, Knobs::rows));
+    plugin.add(ops::layernorm_fwd, weighted, by_rows<0b001001>(opdock::kernel<&layernorm_alone>, Knobs::rows));
 }
 
 } // namespace gpu

@@ -15,12 +15,14 @@
 namespace gpu {
 namespace {
 
-template<class T, class U, int N, int V, Norm norm>
-__device__ __forceinline__ void make_grad_input(const BwdArguments<T, U> &a, int threads) {
+// Rows are those of grad, input, grad_input and add.
+template<class T, class U, int N, int V, Norm norm, class Rows>
+__device__ __forceinline__ void make_grad_input(const BwdArguments<T, U> &a, const Rows &rows, int threads) {
     __shared__ float shared[2 * most_warps];
     const Place place = place_of(threads, a.rows);
-    const int64_t begin = place.row * a.n, n = place.exists ? a.n : 0;
-    Row<T, N, V> upstream(a.grad + begin, n, place), x(a.input + begin, n, place);
+    const int64_t n = place.exists ? a.n : 0;
+    Row<T, N, V> upstream(a.grad + rows.at(0, place.row), n, place), x(a.input + rows.at(1, place.row), n, place);
+    T *const result_at = a.grad_input + rows.at(2, place.row);
     const float factor = place.exists ? a.rsigma[place.row] : 0.0f;
     const float mean = norm == Norm::layer && place.exists ? a.mu[place.row] : 0.0f;
     const float inverse = 1.0f / static_cast<float>(a.n);
@@ -40,20 +42,20 @@ __device__ __forceinline__ void make_grad_input(const BwdArguments<T, U> &a, int
         input_gradient<norm>(grad, values, gamma, coefficients, result);
         if constexpr (norm == Norm::rms_add) {
             float add[N];
-            load<N>(a.add + begin + i, add);
+            load<N>(a.add + rows.at(3, place.row) + i, add);
 #pragma unroll
             for (int k = 0; k < N; ++k) {
                 result[k] += add[k];
             }
         }
-        store<N>(a.grad_input + begin + i, result);
+        store<N>(result_at + i, result);
     });
 }
 
-template<class T, class U, int N, int V, Norm norm>
-__global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, int threads) {
+template<class T, class U, int N, int V, Norm norm, class Rows>
+__global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, Rows rows, int threads) {
     wait_for_earlier_kernels();
-    make_grad_input<T, U, N, V, norm>(a, threads);
+    make_grad_input<T, U, N, V, norm>(a, rows, threads);
 }
 
 // A block has 128 bytes of each row, and each of its warps some rows. Null results are left out.
@@ -107,14 +109,15 @@ __global__ void __launch_bounds__(1024)
     few_rows_kernel(BwdArguments<T, U> a, int threads, int64_t row_blocks, U *grad_weight, U *grad_bias) {
     wait_for_earlier_kernels();
     if (blockIdx.x < row_blocks) {
-        make_grad_input<T, U, N, V, norm>(a, threads);
+        make_grad_input<T, U, N, V, norm>(a, DenseRows{a.n}, threads);
     } else {
         make_grad_weight<T, U, norm>(a, blockIdx.x - row_blocks, grad_weight, grad_bias);
     }
 }
 
-template<class T, class U, int N, Norm norm>
-__global__ void __launch_bounds__(256) weight_parts_kernel(BwdArguments<T, U> a, ColumnPlan plan, float *parts) {
+template<class T, class U, int N, Norm norm, class Rows>
+__global__ void __launch_bounds__(256)
+    weight_parts_kernel(BwdArguments<T, U> a, Rows rows, ColumnPlan plan, float *parts) {
     wait_for_earlier_kernels();
     const ColumnPlace place = column_place(plan, a.rows);
     if (place.column >= a.n) {
@@ -124,8 +127,8 @@ __global__ void __launch_bounds__(256) weight_parts_kernel(BwdArguments<T, U> a,
 #pragma unroll 4
     for (int64_t row = place.begin; row < place.end; ++row) {
         float grad[N], x[N];
-        load<N>(a.grad + row * a.n + place.column, grad);
-        load<N>(a.input + row * a.n + place.column, x);
+        load<N>(a.grad + rows.at(0, row) + place.column, grad);
+        load<N>(a.input + rows.at(1, row) + place.column, x);
         add_to_columns<norm>(grad, x, norm == Norm::layer ? a.mu[row] : 0.0f, a.rsigma[row], of_weight, of_bias);
     }
     store<N>(parts + place.part * a.n + place.column, of_weight);
@@ -149,60 +152,76 @@ opdock::Status with_few_rows(const opdock::Call &call, const BwdArguments<T, U> 
                   grad_bias);
 }
 
-template<Norm norm>
-opdock::Status run(const opdock::Call &call) {
-    const DLTensor &shape = *call.input(0);
+template<Norm norm, class T, class U>
+BwdArguments<T, U> arguments_of(const opdock::Call &call) {
     constexpr uint32_t weight = weight_at<norm>;
-    return visit_weighted(shape.dtype, call.input(weight)->dtype, [&](auto t, auto u) -> opdock::Status {
-        using T = typename decltype(t)::type;
-        using U = typename decltype(u)::type;
-        BwdArguments<T, U> a = {};
-        a.rows = row_count(shape);
-        a.n = row_size(shape);
-        a.zero_centered = call.get_bool(0);
-        a.grad = static_cast<const T *>(input_data(call, 0));
-        a.input = static_cast<const T *>(input_data(call, 1));
-        a.add = norm == Norm::rms_add ? static_cast<const T *>(input_data(call, 2)) : nullptr;
-        a.mu = norm == Norm::layer ? static_cast<const float *>(input_data(call, 2)) : nullptr;
-        a.rsigma = static_cast<const float *>(input_data(call, weight - 1));
-        a.weight = static_cast<const U *>(input_data(call, weight));
-        a.grad_input = static_cast<T *>(output_data(call, 0));
-        auto *grad_weight = static_cast<U *>(output_data(call, 1));
-        auto *grad_bias = norm == Norm::layer ? static_cast<U *>(output_data(call, 2)) : nullptr;
-        auto *parts = grad_weight != nullptr || grad_bias != nullptr ? static_cast<float *>(call.workspace()) : nullptr;
+    BwdArguments<T, U> a = {};
+    a.rows = row_count(*call.input(0));
+    a.n = row_size(*call.input(0));
+    a.zero_centered = call.get_bool(0);
+    a.grad = static_cast<const T *>(input_data(call, 0));
+    a.input = static_cast<const T *>(input_data(call, 1));
+    a.add = norm == Norm::rms_add ? static_cast<const T *>(input_data(call, 2)) : nullptr;
+    a.mu = norm == Norm::layer ? static_cast<const float *>(input_data(call, 2)) : nullptr;
+    a.rsigma = static_cast<const float *>(input_data(call, weight - 1));
+    a.weight = static_cast<const U *>(input_data(call, weight));
+    a.grad_input = static_cast<T *>(output_data(call, 0));
+    return a;
+}
 
-        const bool are_aligned = all_aligned(a.grad, a.input, a.add, a.weight, a.grad_input);
+template<Norm norm, class T, class U, class Rows>
+opdock::Status run(const opdock::Call &call, const Rows &rows) {
+    const BwdArguments<T, U> a = arguments_of<norm, T, U>(call);
+    if (a.n == 0) {
+        return {};
+    }
+    auto *grad_weight = static_cast<U *>(output_data(call, 1));
+    auto *grad_bias = norm == Norm::layer ? static_cast<U *>(output_data(call, 2)) : nullptr;
+    auto *parts = grad_weight != nullptr || grad_bias != nullptr ? static_cast<float *>(call.workspace()) : nullptr;
+    const auto sum_up = [&](int64_t count) { return sum_parts(call, parts, count, a.n, grad_weight, grad_bias); };
+
+    const bool are_aligned = all_aligned(a.grad, a.input, a.add, a.weight, a.grad_input) && rows.fit(wide<T>);
+    const int width = width_of<T>(a.n, are_aligned);
+    const int64_t threads = default_row_threads(a.rows, a.n / width, compute_units(call));
+    if constexpr (std::is_same_v<Rows, DenseRows>) {
+        const RowPlan few = plan_rows(a.n, width, threads, 256, 4);
+        if (a.rows <= few_rows && a.rows * a.n * int64_t(sizeof(T)) <= few_bytes && parts != nullptr && few.held != 0) {
+            return with_few_rows<norm>(call, a, few, grad_weight, grad_bias);
+        }
         const OnePass plan = plan_one_pass(call, a.rows, a.n, sizeof(T), norm);
-        if (a.n == 0) {
-            return {};
-        }
-        const int width = width_of<T>(a.n, are_aligned);
-        if (a.rows <= few_rows && a.rows * a.n * int64_t(sizeof(T)) <= few_bytes && parts != nullptr) {
-            const RowPlan few =
-                plan_rows(a.n, width, default_row_threads(a.rows, a.n / width, compute_units(call)), 256, 4);
-            if (few.held != 0) {
-                return with_few_rows<norm>(call, a, few, grad_weight, grad_bias);
-            }
-        }
-        const auto sum_up = [&](int64_t count) { return sum_parts(call, parts, count, a.n, grad_weight, grad_bias); };
         if (are_aligned && plan.held != 0 && parts != nullptr) {
             opdock::Status status = in_one_pass<norm>(call, a, plan, parts);
             return status.ok() ? sum_up(plan.parts) : std::move(status);
         }
-        const RowPlan rows =
-            plan_rows(a.n, width, default_row_threads(a.rows, a.n / width, compute_units(call)), 128, 4);
-        return visit_plan<T>(rows, [&](auto vector, auto held) -> opdock::Status {
-            constexpr int N = decltype(vector)::value, V = decltype(held)::value > 4 ? 0 : decltype(held)::value;
-            opdock::Status first =
-                launch(call, rows.grid(a.rows, 0), grad_input_kernel<T, U, N, V, norm>, a, rows.threads);
-            if (!first.ok() || parts == nullptr) {
-                return first;
-            }
-            const ColumnPlan columns = plan_columns(a.rows, a.n, N, compute_units(call));
-            opdock::Status second = launch(call, columns.grid(), weight_parts_kernel<T, U, N, norm>, a, columns, parts);
-            return second.ok() ? sum_up(columns.parts) : std::move(second);
-        });
+    }
+    const RowPlan plan = plan_rows(a.n, width, threads, 128, 4);
+    return visit_plan_of<T>(rows, plan, [&](auto vector, auto held) -> opdock::Status {
+        constexpr int N = decltype(vector)::value, V = decltype(held)::value > 4 ? 0 : decltype(held)::value;
+        opdock::Status first =
+            launch(call, plan.grid(a.rows, 0), grad_input_kernel<T, U, N, V, norm, Rows>, a, rows, plan.threads);
+        if (!first.ok() || parts == nullptr) {
+            return first;
+        }
+        const ColumnPlan columns = plan_columns(a.rows, a.n, N, compute_units(call));
+        opdock::Status second =
+            launch(call, columns.grid(), weight_parts_kernel<T, U, N, norm, Rows>, a, rows, columns, parts);
+        return second.ok() ? sum_up(columns.parts) : std::move(second);
     });
+}
+
+template<Norm norm>
+opdock::Status run_any(const opdock::Call &call) {
+    const auto with = [&](const auto &rows) {
+        return visit_weighted(call.input(0)->dtype, call.input(weight_at<norm>)->dtype, [&](auto t, auto u) {
+            return run<norm, typename decltype(t)::type, typename decltype(u)::type>(call, rows);
+        });
+    };
+    const DLTensor &grad = *call.input(0), &input = *call.input(1), &grad_input = *call.output(0);
+    if constexpr (norm == Norm::rms_add) {
+        return visit_rows(with, grad, input, grad_input, *call.input(2));
+    } else {
+        return visit_rows(with, grad, input, grad_input);
+    }
 }
 
 // For whichever way the pointers' alignment leads to.
@@ -222,7 +241,10 @@ uint64_t workspace_size(const opdock::Problem &problem) {
 
 template<Norm norm>
 Implementation implementation() {
-    return {opdock::kernel<&run<norm>>, Knobs::columns, nullptr, opdock::workspace_size<&workspace_size<norm>>};
+    constexpr uint32_t grad_input = 1u << (weight_at<norm> + 1); // after all inputs
+    constexpr uint32_t inputs = norm == Norm::rms_add ? 0b111 : 0b011;
+    return by_rows<grad_input | inputs>(opdock::kernel<&run_any<norm>>, Knobs::columns,
+                                        opdock::workspace_size<&workspace_size<norm>>);
 }
 
 } // namespace

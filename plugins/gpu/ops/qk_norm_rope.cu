@@ -28,7 +28,7 @@ opdock::Status supports_backward(const opdock::Problem &problem) {
 }
 
 Layout heads_of(const DLTensor &tensor) {
-    return {tensor.strides[0], 0, tensor.strides[1], 0};
+    return {tensor.strides[0], {0, tensor.strides[1], 0}};
 }
 
 template<class T, class U>
@@ -51,7 +51,7 @@ Heads<T, U> heads_of(const opdock::Call &call, const Operands &operands, uint32_
 // True if all vectors of `n` elements of those heads are aligned.
 template<class T, class U>
 bool has_whole_vectors(const Heads<T, U> &heads, int n) {
-    const auto fits = [=](const Layout &layout) { return layout.position % n == 0 && layout.head % n == 0; };
+    const auto fits = [=](const Layout &layout) { return layout.position % n == 0 && layout.heads.fit(n); };
     return fits(heads.of_grad) && fits(heads.of_input) && fits(heads.of_output) &&
            all_aligned(heads.grad, heads.input, heads.output, heads.weight);
 }

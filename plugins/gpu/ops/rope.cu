@@ -75,17 +75,11 @@ opdock::Status supports(const opdock::Problem &problem) {
 }
 
 Layout layout_of(const DLTensor &tensor) {
-    if (tensor.ndim == 3) {
-        return {tensor.strides[0], 0, tensor.strides[1], 0};
-    }
-    Layout layout = {tensor.strides[0], tensor.strides[1], tensor.strides[2], static_cast<int>(tensor.shape[2])};
-    if (tensor.shape[1] == 1 || layout.batch == layout.head * layout.heads) {
-        layout.heads = 0;
-    } else if (layout.heads == 1) {
-        layout.head = layout.batch;
-        layout.heads = 0;
-    }
-    return layout;
+    DLTensor position = tensor;
+    ++position.shape;
+    ++position.strides;
+    --position.ndim;
+    return {tensor.strides[0], *row_steps(position)}; // its rows are dense, and there are at most two dims of them
 }
 
 template<class Source>
@@ -105,9 +99,7 @@ int64_t rotated_dims(const opdock::Call &call) {
 
 // True if all rows are aligned for vectors of `n` elements once the first row is.
 bool has_rows_of(int64_t n, const Layout &layout, const DLTensor &tensor) {
-    const auto fits = [&](int dim, int64_t stride) { return tensor.shape[dim] <= 1 || stride % n == 0; };
-    return fits(0, layout.position) && (tensor.ndim == 3 || fits(1, layout.batch)) &&
-           fits(tensor.ndim - 2, layout.head);
+    return (tensor.shape[0] <= 1 || layout.position % n == 0) && layout.heads.fit(n);
 }
 
 // A thread has one row under way where there are two tensors, or where sines need not be computed.
