@@ -54,6 +54,55 @@ struct Shape {
     bool zero_centered;
 };
 
+// The row that is normalized: the sum of two as it is stored, or the input alone. All begin at `begin`.
+template<bool fused, int N, int V, class T>
+__device__ __forceinline__ Row<T, N, V> row_of_sum(const T *input, const T *residual, T *sum, int64_t begin, int64_t n,
+                                                   const Place &place) {
+    if constexpr (!fused) {
+        return Row<T, N, V>(input + begin, n, place);
+    } else if constexpr (V == 0) {
+        const Row<T, N, 0> a(input + begin, n, place), b(residual + begin, n, place);
+        a.each(b, [&](int64_t i, const float(&x)[N], const float(&y)[N]) {
+            float both[N];
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                both[k] = x[k] + y[k];
+            }
+            store<N>(sum + begin + i, both);
+        });
+        return Row<T, N, 0>(sum + begin, n, place); // each thread reads again what it wrote itself
+    } else {
+        Row<T, N, V> row(input + begin, n, place);
+        const Row<T, N, V> other(residual + begin, n, place);
+        row.each_vector([&](int v, int i) {
+            float a[N], b[N];
+            row.get(v, i, a);
+            other.get(v, i, b);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                a[k] += b[k];
+            }
+            row.set(v, a);
+            store<N>(sum + begin + static_cast<int64_t>(i) * N, a);
+        });
+        return row;
+    }
+}
+
+// The squares of what is left without the mean.
+template<class T, int N, int V>
+__device__ __forceinline__ float squares_around(float mean, const Row<T, N, V> &row) {
+    float square = 0;
+    row.each([&](int64_t, const float(&values)[N]) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            const float off = values[k] - mean;
+            square = fmaf(off, off, square);
+        }
+    });
+    return square;
+}
+
 // `residual` and `sum` are null for rmsnorm_fwd.
 template<class T, class U, int N, int V, bool fused>
 __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads, const T *input, const T *residual,
@@ -64,35 +113,7 @@ __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads,
     const Place place = place_of(threads, shape.rows);
     const int64_t begin = place.row * shape.n;
     const int64_t n = place.exists ? shape.n : 0;
-    // What is normalized: the sum as it is stored, or the input.
-    const T *source = input + begin;
-    if constexpr (fused && V == 0) {
-        const Row<T, N, 0> a(input + begin, n, place), b(residual + begin, n, place);
-        a.each(b, [&](int64_t i, const float(&x)[N], const float(&y)[N]) {
-            float both[N];
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                both[k] = x[k] + y[k];
-            }
-            store<N>(sum + begin + i, both);
-        });
-        source = sum + begin; // each thread reads again what it wrote itself
-    }
-    Row<T, N, V> x(source, n, place);
-    if constexpr (fused && V > 0) {
-        const Row<T, N, V> other(residual + begin, n, place);
-        x.each_vector([&](int v, int i) {
-            float a[N], b[N];
-            x.get(v, i, a);
-            other.get(v, i, b);
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                a[k] += b[k];
-            }
-            x.set(v, a);
-            store<N>(sum + begin + static_cast<int64_t>(i) * N, a);
-        });
-    }
+    Row<T, N, V> x = row_of_sum<fused, N, V>(input, residual, sum, begin, n, place);
     const Weights<U, N, V> weights(x, weight);
     float square = 0;
     x.each([&](int64_t, const float(&values)[N]) {
@@ -149,14 +170,7 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
     // left without the mean.
     const bool again = !(sums[1] <= 32.0f * count * variance && sums[1] <= FLT_MAX);
     if (any_that_reduces_along(again, threads)) {
-        float square = 0;
-        x.each([&](int64_t, const float(&values)[N]) {
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                const float off = values[k] - mean;
-                square = fmaf(off, off, square);
-            }
-        });
+        float square = squares_around(mean, x);
         x.stay_narrow();
         square = reduce<Sum>(square, threads, shared + 2 * most_warps);
         variance = again ? square / count : variance; // what a row gets does not depend on its neighbours
