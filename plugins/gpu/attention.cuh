@@ -96,10 +96,10 @@ struct Attention {
     }
 };
 
-// Some rows of one sequence and one head: queries from `first`, or keys.
+// Some rows of one sequence and one head: `count` queries from `first` on, or keys.
 struct Tile {
     Sequence sequence;
-    int head, first;
+    int head, first, count;
 };
 
 // Blocks for the tiles of one head.
@@ -107,7 +107,7 @@ __host__ __device__ inline int tiles_of(const Attention &a, int tokens, int size
     return (tokens + size - 1) / size + (a.query_starts != nullptr ? a.starts : 0);
 }
 
-// The tile of `size` queries, or keys, of a block. Its first row is behind the sequence where there is none for it.
+// The tile of up to `size` queries, or keys, of a block. Its count is not above 0 where there is none for it.
 //
 // Tiles of packed sequence i begin at number start / size + i, which leaves room for all of the one before. Late
 // queries see more keys than early ones, and begin first.
@@ -118,8 +118,10 @@ __device__ inline Tile tile_of(const Attention &a, unsigned block, int size, boo
     const auto number = static_cast<int>(of_keys ? place : tiles - 1 - place);
     Tile tile = {{static_cast<int>(of_batch / heads), 0, a.queries, 0, a.keys},
                  static_cast<int>(of_batch % heads),
-                 number * size};
+                 number * size,
+                 0};
     if (a.query_starts == nullptr) {
+        tile.count = min(size, (of_keys ? a.keys : a.queries) - tile.first);
         return tile;
     }
     const int32_t *starts = of_keys ? a.key_starts : a.query_starts;
@@ -138,6 +140,7 @@ __device__ inline Tile tile_of(const Attention &a, unsigned block, int size, boo
     }
     tile.sequence = a.packed(low, of_keys);
     tile.first = (number - first_tile(low)) * size;
+    tile.count = min(size, (of_keys ? tile.sequence.keys : tile.sequence.queries) - tile.first);
     return tile;
 }
 

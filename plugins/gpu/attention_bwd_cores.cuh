@@ -111,6 +111,38 @@ __device__ __forceinline__ void to_slopes(float (&z)[1][N][4], float (&products)
     }
 }
 
+// Starts to copy two tiles of others, one behind the other: keys and values, or queries and gradients.
+template<class T, int D, bool of_keys>
+__device__ __forceinline__ void stage_pair(const CoreBlock<of_keys, 16> &block, int head, int first,
+                                           const HeadRows<const T> &left, int left_width,
+                                           const HeadRows<const T> &right, int right_width, T *to) {
+    constexpr int others = BackwardTiles<T, D>::others;
+    stage_rows<D, others>(block.other(left, head, first, left_width), to);
+    stage_rows<D, others>(block.other(right, head, first, right_width), to + others * D);
+}
+
+// Adds the part of the keys from `first` on, which `keys` has with their values, to the gradients of a warp's queries.
+template<class T, int D>
+__device__ __forceinline__ void add_keys(const BackwardArguments<T> &all, const CoreBlock<false, 16> &block, int first,
+                                         const T *queries, const T *grads, T *keys, const float2 (&numbers)[2],
+                                         float (&sums)[1][D / 8][4], SlopeRange<T> &slopes) {
+    constexpr int others = BackwardTiles<T, D>::others;
+    const bool has_bias = all.bias.data != nullptr;
+    const bool is_plain = has_plain_scores(all.attention, has_bias || all.grad_bias.data != nullptr);
+    const bool takes_part = block.rows.go_with_any(first, others);
+    float z[1][others / 8][4] = {}, products[1][others / 8][4] = {};
+    if (takes_part) {
+        multiply_rows<T, D>(z, rows_address<D>(queries, block.warp_row), columns_address<D>(keys, 0));
+        multiply_rows<T, D>(products, rows_address<D>(grads, block.warp_row), columns_address<D>(keys, others));
+        to_slopes(z, products, all, block.tile.sequence, block.tile.head, block.rows, first, is_plain,
+                  [&](int /*n*/, int k) { return numbers[k / 2]; });
+        slopes.fit(products, sums);
+    }
+    multiply_seen<D, others>(sums, products, rows_address<D>(keys, 0), takes_part,
+                             has_bias || !block.all_rows.go_with_all(first, others),
+                             block.other(all.key, block.group, first, all.attention.d), keys);
+}
+
 template<class T, int D>
 __global__ void __launch_bounds__(core_threads) query_gradients_kernel(GPU_READ_ONLY const BackwardArguments<T> all) {
     wait_for_earlier_kernels();
@@ -121,64 +153,89 @@ __global__ void __launch_bounds__(core_threads) query_gradients_kernel(GPU_READ_
     T *buffers = grads + Tiles::rows * D; // keys and values, twice
     const Attention &a = all.attention;
     const Tile tile = tile_of(a, blockIdx.x, Tiles::rows, false);
-    const Sequence &one = tile.sequence;
-    const int count = min(Tiles::rows, one.queries - tile.first);
-    if (count <= 0) {
+    if (tile.count <= 0) {
         return;
     }
-    const int group = tile.head / a.heads_per_key;
-    const KeyRange range = a.seen(one, tile.first, tile.first + count);
-    const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16, row = tile.first + warp_row;
-    const CoreRows<false> of_block(a, one, tile.first, count), rows(a, one, row, min(16, count - warp_row));
-    const auto source = [&](const HeadRows<const T> &from, int first, int width) {
-        return CoreSource<T>{from, one.batch, one.key + first, group, range.end - first, width};
-    };
+    const CoreBlock<false, 16> block(a, tile);
+    const KeyRange range = block.others;
+    const Sequence &one = tile.sequence;
     const auto stage = [&](int first, T *to) {
         if (first < range.end) {
-            stage_rows<D, others>(source(all.key, first, a.d), to);
-            stage_rows<D, others>(source(all.value, first, a.e), to + others * D);
+            stage_pair<T, D>(block, block.group, first, all.key, a.d, all.value, a.e, to);
         }
         end_group_of_copies();
     };
-    const auto stage_query = [&](const HeadRows<const T> &from, int width, T *to) {
-        stage_rows<D, Tiles::rows>(CoreSource<T>{from, one.batch, one.query + tile.first, tile.head, count, width}, to);
-    };
-    stage_query(all.query, a.d, queries);
-    stage_query(all.grad, a.e, grads);
+    stage_rows<D, Tiles::rows>(block.own(all.query, a.d), queries);
+    stage_rows<D, Tiles::rows>(block.own(all.grad, a.e), grads);
     stage(range.begin, buffers);
     float2 numbers[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int query = row + half * 8 + lane_of_warp() / 4;
+        const int query = block.rows.first + half * 8 + lane_of_warp() / 4;
         numbers[half] = {all.log_sum_of(one, tile.head, query), all.projection_of(one, tile.head, query)};
     }
-    const bool has_bias = all.bias.data != nullptr;
-    const bool is_plain = has_plain_scores(a, has_bias || all.grad_bias.data != nullptr);
     float sums[1][D / 8][4] = {};
     SlopeRange<T> slopes;
     int slot = 0;
     for (int first = range.begin; first < range.end; first += others, slot ^= 1) {
-        T *keys = buffers + slot * 2 * others * D;
         wait_for_copies_but<0>();
         __syncthreads(); // the tile is there, and nobody reads the one before
         stage(first + others, buffers + (slot ^ 1) * 2 * others * D);
-        const bool takes_part = rows.go_with_any(first, others);
-        float z[1][others / 8][4] = {}, products[1][others / 8][4] = {};
-        if (takes_part) {
-            multiply_rows<T, D>(z, rows_address<D>(queries, warp_row), columns_address<D>(keys, 0));
-            multiply_rows<T, D>(products, rows_address<D>(grads, warp_row), columns_address<D>(keys, others));
-            to_slopes(z, products, all, one, tile.head, rows, first, is_plain,
-                      [&](int /*n*/, int k) { return numbers[k / 2]; });
-            slopes.fit(products, sums);
-        }
-        multiply_seen<D, others>(sums, products, rows_address<D>(keys, 0), takes_part,
-                                 has_bias || !of_block.go_with_all(first, others), source(all.key, first, a.d), keys);
+        add_keys<T, D>(all, block, first, queries, grads, buffers + slot * 2 * others * D, numbers, sums, slopes);
     }
     wait_for_copies_but<0>();
     __syncthreads();
     const float by[1][2] = {{all.scale * slopes.inverse(0), all.scale * slopes.inverse(1)}};
-    put_core_rows<D>(all.grad_query, one.batch, one.query + row, tile.head, count - warp_row, a.d, sums, by,
-                     queries + warp_row * D);
+    put_core_rows<D>(all.grad_query, one.batch, one.query + block.rows.first, tile.head, tile.count - block.warp_row,
+                     a.d, sums, by, queries + block.warp_row * D);
+}
+
+// The gradients of a warp's keys and their values: `columns` of them, from `first_column` on.
+template<class T, int columns>
+struct KeyGradients {
+    int first_column;
+    float of_keys[1][columns / 8][4] = {}, of_values[1][columns / 8][4] = {};
+    SlopeRange<T> slopes;
+
+    __device__ __forceinline__ explicit KeyGradients(int first) : first_column(first) {}
+};
+
+// Adds the part of the queries from `first` on, which `queries` has with the gradients of what they came to.
+template<class T, int D, int columns>
+__device__ __forceinline__ void add_queries(const BackwardArguments<T> &all, const CoreBlock<true, 16> &block, int head,
+                                            int first, const T *keys, const T *values, T *queries,
+                                            const float2 *numbers, KeyGradients<T, columns> &sums) {
+    constexpr int others = BackwardTiles<T, D>::others;
+    T *grads = queries + others * D;
+    const Attention &a = all.attention;
+    const bool has_bias = all.bias.data != nullptr, is_plain = has_plain_scores(a, has_bias);
+    const bool takes_part = block.rows.go_with_any(first, others);
+    float z[1][others / 8][4] = {}, products[1][others / 8][4] = {};
+    if (takes_part) {
+        multiply_rows<T, D>(z, rows_address<D>(keys, block.warp_row), columns_address<D>(queries, 0));
+        multiply_rows<T, D>(products, rows_address<D>(values, block.warp_row), columns_address<D>(grads, 0));
+        const float2 *of_tile = numbers + lane_of_warp() % 4 * 2;
+        to_slopes(z, products, all, block.tile.sequence, head, block.rows, first, is_plain,
+                  [&](int n, int k) { return of_tile[n * 8 + k % 2]; });
+        sums.slopes.fit(products, sums.of_keys);
+    }
+    const bool may_hide = has_bias || !block.all_rows.go_with_all(first, others);
+    const auto at = static_cast<unsigned>(sums.first_column * 2);
+    multiply_seen<D, others>(sums.of_values, z, rows_address<D>(grads, 0) ^ at, takes_part, may_hide,
+                             block.other(all.grad, head, first, a.e), grads);
+    multiply_seen<D, others>(sums.of_keys, products, rows_address<D>(queries, 0) ^ at, takes_part, may_hide,
+                             block.other(all.query, head, first, a.d), queries);
+}
+
+// Writes a warp's columns of one of the gradients, by way of its rows of a tile.
+template<class T, int D, int columns>
+__device__ __forceinline__ void put_columns(HeadRows<T> to, int width, const CoreBlock<true, 16> &block,
+                                            int first_column, const float (&sums)[1][columns / 8][4],
+                                            const float (&by)[1][2], T *tile) {
+    to.data += first_column;
+    put_core_rows<columns>(to, block.tile.sequence.batch, block.tile.sequence.key + block.rows.first, block.tile.head,
+                           block.tile.count - block.warp_row, width - first_column, sums, by,
+                           tile + block.warp_row * D);
 }
 
 // A block has all columns of the gradients, or one half of them.
@@ -192,43 +249,30 @@ __global__ void __launch_bounds__(core_threads) key_gradients_kernel(GPU_READ_ON
     T *buffers = values + Tiles::rows * D; // queries and gradients, twice
     auto *numbers = reinterpret_cast<float2 *>(buffers + 4 * others * D);
     const Attention &a = all.attention;
-    const int first_column = static_cast<int>(blockIdx.x % (D / columns)) * columns;
     const Tile tile = tile_of(a, blockIdx.x / (D / columns), Tiles::rows, true);
-    const Sequence &one = tile.sequence;
-    const int count = min(Tiles::rows, one.keys - tile.first);
-    if (count <= 0) {
+    if (tile.count <= 0) {
         return;
     }
-    const KeyRange range = a.seeing(one, tile.first, tile.first + count);
-    const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16, row = tile.first + warp_row;
-    const CoreRows<true> of_block(a, one, tile.first, count), rows(a, one, row, min(16, count - warp_row));
+    const CoreBlock<true, 16> block(a, tile);
+    const KeyRange range = block.others;
+    const Sequence &one = tile.sequence;
     float2 number = {INFINITY, 0.0f}; // of a query of the tile that is being copied
     const int thread = static_cast<int>(threadIdx.x), last_head = (tile.head + 1) * a.heads_per_key;
-    const auto source = [&](const HeadRows<const T> &from, int head, int first, int width) {
-        return CoreSource<T>{from, one.batch, one.query + first, head, range.end - first, width};
-    };
     const auto stage = [&](int head, int first, T *to) {
         if (head < last_head) {
-            stage_rows<D, others>(source(all.query, head, first, a.d), to);
-            stage_rows<D, others>(source(all.grad, head, first, a.e), to + others * D);
+            stage_pair<T, D>(block, head, first, all.query, a.d, all.grad, a.e, to);
             if (thread < others) {
                 number = {all.log_sum_of(one, head, first + thread), all.projection_of(one, head, first + thread)};
             }
         }
         end_group_of_copies();
     };
-    const auto stage_key = [&](const HeadRows<const T> &from, int width, T *to) {
-        stage_rows<D, Tiles::rows>(CoreSource<T>{from, one.batch, one.key + tile.first, tile.head, count, width}, to);
-    };
-    stage_key(all.key, a.d, keys);
-    stage_key(all.value, a.e, values);
+    stage_rows<D, Tiles::rows>(block.own(all.key, a.d), keys);
+    stage_rows<D, Tiles::rows>(block.own(all.value, a.e), values);
     int head = range.begin < range.end ? tile.head * a.heads_per_key : last_head, first = range.begin, slot = 0;
     stage(head, first, buffers);
-    const bool has_bias = all.bias.data != nullptr, is_plain = has_plain_scores(a, has_bias);
-    float of_keys[1][columns / 8][4] = {}, of_values[1][columns / 8][4] = {};
-    SlopeRange<T> slopes;
+    KeyGradients<T, columns> sums(static_cast<int>(blockIdx.x % (D / columns)) * columns);
     while (head < last_head) {
-        T *queries = buffers + slot * 2 * others * D, *grads = queries + others * D;
         if (thread < others) {
             numbers[slot * others + thread] = number;
         }
@@ -237,37 +281,18 @@ __global__ void __launch_bounds__(core_threads) key_gradients_kernel(GPU_READ_ON
         const bool is_last = first + others >= range.end;
         const int next_head = is_last ? head + 1 : head, next = is_last ? range.begin : first + others;
         stage(next_head, next, buffers + (slot ^ 1) * 2 * others * D);
-        const bool takes_part = rows.go_with_any(first, others);
-        float z[1][others / 8][4] = {}, products[1][others / 8][4] = {};
-        if (takes_part) {
-            multiply_rows<T, D>(z, rows_address<D>(keys, warp_row), columns_address<D>(queries, 0));
-            multiply_rows<T, D>(products, rows_address<D>(values, warp_row), columns_address<D>(grads, 0));
-            const float2 *of_tile = numbers + slot * others + lane_of_warp() % 4 * 2;
-            to_slopes(z, products, all, one, head, rows, first, is_plain,
-                      [&](int n, int k) { return of_tile[n * 8 + k % 2]; });
-            slopes.fit(products, of_keys);
-        }
-        const bool may_hide = has_bias || !of_block.go_with_all(first, others);
-        multiply_seen<D, others>(of_values, z, rows_address<D>(grads, 0) ^ (first_column * 2), takes_part, may_hide,
-                                 source(all.grad, head, first, a.e), grads);
-        multiply_seen<D, others>(of_keys, products, rows_address<D>(queries, 0) ^ (first_column * 2), takes_part,
-                                 may_hide, source(all.query, head, first, a.d), queries);
+        add_queries<T, D>(all, block, head, first, keys, values, buffers + slot * 2 * others * D,
+                          numbers + slot * others, sums);
         head = next_head;
         first = next;
         slot ^= 1;
     }
     wait_for_copies_but<0>();
     __syncthreads();
-    const auto put = [&](HeadRows<T> to, int width, const float(&sums)[1][columns / 8][4], const float(&by)[1][2],
-                         T *shared) {
-        to.data += first_column;
-        put_core_rows<columns>(to, one.batch, one.key + row, tile.head, count - warp_row, width - first_column, sums,
-                               by, shared + warp_row * D);
-    };
-    const float by_keys[1][2] = {{all.scale * slopes.inverse(0), all.scale * slopes.inverse(1)}};
+    const float by_keys[1][2] = {{all.scale * sums.slopes.inverse(0), all.scale * sums.slopes.inverse(1)}};
     const float by_values[1][2] = {{1.0f, 1.0f}};
-    put(all.grad_key, a.d, of_keys, by_keys, keys);
-    put(all.grad_value, a.e, of_values, by_values, values);
+    put_columns<T, D, columns>(all.grad_key, a.d, block, sums.first_column, sums.of_keys, by_keys, keys);
+    put_columns<T, D, columns>(all.grad_value, a.e, block, sums.first_column, sums.of_values, by_values, values);
 }
 
 } // namespace gpu

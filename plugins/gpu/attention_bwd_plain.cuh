@@ -26,19 +26,16 @@ template<class T, int G>
 __global__ void __launch_bounds__(plain_threads)
     plain_query_gradients_kernel(GPU_READ_ONLY const BackwardArguments<T> all) {
     wait_for_earlier_kernels();
-    extern __shared__ __align__(1024) unsigned char shared_bytes[];
-    auto &shared = *reinterpret_cast<PlainMemory *>(shared_bytes);
+    PlainMemory &shared = plain_memory();
     const Attention &a = all.attention;
     const Tile tile = tile_of(a, blockIdx.x, plain_rows, false);
-    const Sequence &one = tile.sequence;
-    const int count = min(plain_rows, one.queries - tile.first);
-    if (count <= 0) {
+    if (tile.count <= 0) {
         return;
     }
+    const Sequence &one = tile.sequence;
     const int group = tile.head / a.heads_per_key;
-    const auto query = plain_rows_of(all.query, one.batch, one.query + tile.first, tile.head, count, a.d);
-    const auto grad = plain_rows_of(all.grad, one.batch, one.query + tile.first, tile.head, count, a.e);
-    const KeyRange keys = a.seen(one, tile.first, tile.first + count);
+    const auto query = plain_queries(all.query, tile, a.d), grad = plain_queries(all.grad, tile, a.e);
+    const KeyRange keys = a.seen(one, tile.first, tile.first + tile.count);
     float sums[G][4][4] = {}, log_sums[4], projections[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -69,7 +66,7 @@ __global__ void __launch_bounds__(plain_threads)
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (plain_row() + i < count) {
+        if (plain_row() + i < tile.count) {
             put_plain_row(all.grad_query, one.batch, one.query + tile.first + plain_row() + i, tile.head, a.d, sums, i,
                           all.scale);
         }
@@ -80,18 +77,15 @@ template<class T, int G>
 __global__ void __launch_bounds__(plain_threads)
     plain_key_gradients_kernel(GPU_READ_ONLY const BackwardArguments<T> all) {
     wait_for_earlier_kernels();
-    extern __shared__ __align__(1024) unsigned char shared_bytes[];
-    auto &shared = *reinterpret_cast<PlainMemory *>(shared_bytes);
+    PlainMemory &shared = plain_memory();
     const Attention &a = all.attention;
     const Tile tile = tile_of(a, blockIdx.x, plain_rows, true);
-    const Sequence &one = tile.sequence;
-    const int count = min(plain_rows, one.keys - tile.first);
-    if (count <= 0) {
+    if (tile.count <= 0) {
         return;
     }
-    const auto key = plain_rows_of(all.key, one.batch, one.key + tile.first, tile.head, count, a.d);
-    const auto value = plain_rows_of(all.value, one.batch, one.key + tile.first, tile.head, count, a.e);
-    const KeyRange queries = a.seeing(one, tile.first, tile.first + count);
+    const Sequence &one = tile.sequence;
+    const auto key = plain_keys(all.key, tile, a.d), value = plain_keys(all.value, tile, a.e);
+    const KeyRange queries = a.seeing(one, tile.first, tile.first + tile.count);
     float of_keys[G][4][4] = {}, of_values[G][4][4] = {};
     for (int head = tile.head * a.heads_per_key; head < (tile.head + 1) * a.heads_per_key; ++head) {
         for (int first = queries.begin; first < queries.end; first += plain_rows) {
@@ -122,7 +116,7 @@ __global__ void __launch_bounds__(plain_threads)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const int row = one.key + tile.first + plain_row() + i;
-        if (plain_row() + i < count) {
+        if (plain_row() + i < tile.count) {
             put_plain_row(all.grad_key, one.batch, row, tile.head, a.d, of_keys, i, all.scale);
             put_plain_row(all.grad_value, one.batch, row, tile.head, a.e, of_values, i, 1.0f);
         }

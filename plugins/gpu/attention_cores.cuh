@@ -93,6 +93,36 @@ struct CoreRows {
     }
 };
 
+// A block's rows, queries or keys of one head, of which each warp has some, and what they go with.
+template<bool of_keys, int warp_rows>
+struct CoreBlock {
+    Tile tile;
+    int group;       // the head of the keys
+    KeyRange others; // what any of the rows goes with
+    int warp_row;    // the warp's first row in the tile
+    CoreRows<of_keys> all_rows, rows;
+
+    __device__ __forceinline__ CoreBlock(const Attention &a, const Tile &of)
+        : tile(of), group(of_keys ? of.head : of.head / a.heads_per_key),
+          others(of_keys ? a.seeing(of.sequence, of.first, of.first + of.count)
+                         : a.seen(of.sequence, of.first, of.first + of.count)),
+          warp_row(static_cast<int>(threadIdx.x) / 32 * warp_rows), all_rows(a, of.sequence, of.first, of.count),
+          rows(a, of.sequence, of.first + warp_row, min(warp_rows, of.count - warp_row)) {}
+
+    // All of its rows, and of the others those from `first` on.
+    template<class T>
+    __device__ __forceinline__ CoreSource<T> own(const HeadRows<const T> &from, int width) const {
+        const int start = of_keys ? tile.sequence.key : tile.sequence.query;
+        return {from, tile.sequence.batch, start + tile.first, tile.head, tile.count, width};
+    }
+    template<class T>
+    __device__ __forceinline__ CoreSource<T> other(const HeadRows<const T> &from, int head, int first,
+                                                   int width) const {
+        const int start = of_keys ? tile.sequence.query : tile.sequence.key;
+        return {from, tile.sequence.batch, start + first, head, others.end - first, width};
+    }
+};
+
 // Dot products of queries from `query` on and keys from `key` on become scores.
 template<class T, int M, int N>
 __device__ __forceinline__ void to_scores(float (&z)[M][N][4], const Attention &a, const HeadNumbers<const T> &bias,

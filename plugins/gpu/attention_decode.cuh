@@ -1,4 +1,4 @@
-// The kernels of attention_decode.
+// The kernels of attention_decode but for those on tensor cores (attention_decode_cores.cuh).
 //
 // The keys of a sequence are split among blocks: how many blocks follows from the shapes, which keys each has from the
 // sequence's length, that is on the device. Each leaves its sum of values and the largest score and the sum of weights
@@ -11,13 +11,11 @@
 #include "attention.cuh"
 #include "launch.hpp"
 #include "reduce.cuh"
-#ifndef __HIP__
-#include "tensor_cores.cuh"
-#endif
 
 namespace gpu {
 
 inline constexpr int decode_least_keys = 256;                     // of a split
+inline constexpr int decode_tile = 16;                            // keys that are copied together
 inline constexpr int64_t decode_shared_bytes = int64_t(96) << 10; // the most of a block
 
 template<class T>
@@ -39,10 +37,11 @@ struct DecodeArguments {
     __device__ __forceinline__ float score(float dot) const {
         return soft_cap > 0 ? soft_cap * log2_e * tanhf(dot * factor / soft_cap) : dot * factor;
     }
-    // The page of a sequence's token; one of the cache, whatever the table says.
-    __device__ __forceinline__ int page_of(int sequence, int token) const {
-        return min(max(table[sequence * table_row + token / tokens * table_step], 0), pages - 1);
+    // What the table says of a sequence's page, and one of the cache, whatever that is.
+    __device__ __forceinline__ int entry(int sequence, unsigned page) const {
+        return table[sequence * table_row + static_cast<int64_t>(page) * table_step];
     }
+    __device__ __forceinline__ int page_of(int found) const { return min(max(found, 0), pages - 1); }
 };
 
 // What a block has: some heads of one key head, and some keys.
@@ -63,12 +62,12 @@ __device__ __forceinline__ DecodePart decode_part(const DecodeArguments<T> &a, i
     part.first_head = part.key_head * a.heads_per_key + pack * heads_of_pack;
     part.heads = min(heads_of_pack, a.heads_per_key - pack * heads_of_pack);
     const int length = min(max(a.lengths[part.sequence * a.lengths_step], 0), a.most_keys);
-    const int begin = max(length - 1 - a.left, 0);
-    const int share = max((length - begin + a.splits - 1) / a.splits, a.splits == 1 ? 0 : decode_least_keys);
+    const int begin = max(length - 1 - a.left, 0), tile = begin / decode_tile * decode_tile;
+    const int share = max((length - tile + a.splits - 1) / a.splits, a.splits == 1 ? 0 : decode_least_keys);
     const int each = (share + 63) / 64 * 64;
-    part.keys.begin =
-        static_cast<int>(min(begin + static_cast<int64_t>(part.split) * each, static_cast<int64_t>(length)));
-    part.keys.end = min(part.keys.begin + each, length);
+    const int64_t first = tile + static_cast<int64_t>(part.split) * each;
+    part.keys.begin = static_cast<int>(min(max(first, static_cast<int64_t>(begin)), static_cast<int64_t>(length)));
+    part.keys.end = static_cast<int>(min(first + each, static_cast<int64_t>(length)));
     return part;
 }
 
@@ -92,30 +91,51 @@ __device__ __forceinline__ void put_state(const DecodeArguments<T> &a, const Dec
     }
 }
 
+inline constexpr int merge_groups = 8; // of 32 threads, or fewer, each with some of the splits
+
 // A block for each row of the output.
 template<class T>
-__global__ void __launch_bounds__(64) merge_kernel(GPU_READ_ONLY const DecodeArguments<T> a) {
+__global__ void __launch_bounds__(merge_groups * 32) merge_kernel(GPU_READ_ONLY const DecodeArguments<T> a) {
     wait_for_earlier_kernels();
+    __shared__ float of_groups[merge_groups][most_dims];
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    const int lane = thread % 32, group = thread / 32;
     const int head = static_cast<int>(blockIdx.x) % a.heads, sequence = static_cast<int>(blockIdx.x) / a.heads;
     const float2 *states = a.partial_states + static_cast<int64_t>(blockIdx.x) * a.splits;
-    float largest = -INFINITY, total = 0.0f;
-    for (int split = 0; split < a.splits; ++split) {
-        largest = fmaxf(largest, states[split].x);
-    }
-    for (int split = 0; split < a.splits; ++split) {
-        total = fmaf(states[split].y, weight_of(states[split].x, largest), total);
-    }
     const float *parts = a.partial_outputs + static_cast<int64_t>(blockIdx.x) * a.splits * a.e;
-    for (int column = static_cast<int>(threadIdx.x); column < a.e; column += static_cast<int>(blockDim.x)) {
-        float sum = 0.0f;
-#pragma unroll 4
-        for (int split = 0; split < a.splits; ++split) {
-            sum = fmaf(parts[split * a.e + column], weight_of(states[split].x, largest), sum);
-        }
-        a.output.row(sequence, 0, head)[column] = from_f32<T>(total == 0.0f ? 0.0f : sum / total);
+    float largest[1] = {-INFINITY}, total[1] = {0.0f}, sums[most_dims / 32] = {};
+    for (int split = lane; split < a.splits; split += 32) {
+        largest[0] = fmaxf(largest[0], states[split].x);
     }
-    if (threadIdx.x == 0 && a.lse.data != nullptr) {
-        a.lse.at(sequence, head, 0) = log_sum(largest, total);
+    reduce_lanes<Largest>(largest, 32);
+    for (int split = lane; split < a.splits; split += 32) {
+        total[0] = fmaf(states[split].y, weight_of(states[split].x, largest[0]), total[0]);
+    }
+    reduce_lanes<Sum>(total, 32);
+#pragma unroll 4
+    for (int split = group; split < a.splits; split += threads / 32) {
+        const float weight = weight_of(states[split].x, largest[0]);
+#pragma unroll
+        for (int k = 0; k < most_dims / 32; ++k) {
+            if (k * 32 + lane < a.e) {
+                sums[k] = fmaf(parts[split * a.e + k * 32 + lane], weight, sums[k]);
+            }
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < most_dims / 32; ++k) {
+        of_groups[group][k * 32 + lane] = sums[k];
+    }
+    __syncthreads();
+    for (int column = thread; column < a.e; column += threads) {
+        float sum = 0.0f;
+        for (int i = 0; i < threads / 32; ++i) {
+            sum += of_groups[i][column];
+        }
+        a.output.row(sequence, 0, head)[column] = from_f32<T>(total[0] == 0.0f ? 0.0f : sum / total[0]);
+    }
+    if (thread == 0 && a.lse.data != nullptr) {
+        a.lse.at(sequence, head, 0) = log_sum(largest[0], total[0]);
     }
 }
 
@@ -143,12 +163,26 @@ __device__ __forceinline__ void stage_cache(const DecodeArguments<T> &a, const D
     for (int row = static_cast<int>(threadIdx.x) / 32; row < plain_decode_keys; row += 4) {
         const int token = first + row;
         if (token < part.keys.end) {
-            const T *from = cache.row(a.page_of(part.sequence, token), token % a.tokens, part.key_head);
+            const int page = a.page_of(a.entry(part.sequence, static_cast<unsigned>(token / a.tokens)));
+            const T *from = cache.row(page, token % a.tokens, part.key_head);
             for (int i = lane; i < width; i += 32) {
                 to[row][i] = to_f32(from[i]);
             }
         }
     }
+}
+
+// The score of one key becomes its weight for one head, whose sums so far are relative to another score.
+__device__ __forceinline__ void weigh_key(float score, int head, int key, float2 &state, PlainDecodeMemory &shared) {
+    float largest[1] = {score};
+    reduce_lanes<Largest>(largest, plain_decode_keys);
+    const float next = fmaxf(state.x, largest[0]);
+    const float rescale = weight_of(state.x, next);
+    float weight[1] = {weight_of(score, next)};
+    shared.weights[head][key] = weight[0];
+    shared.rescale[head] = rescale;
+    reduce_lanes<Sum>(weight, plain_decode_keys);
+    state = {next, fmaf(state.y, rescale, weight[0])};
 }
 
 template<class T>
@@ -168,23 +202,15 @@ __global__ void __launch_bounds__(128) plain_decode_kernel(GPU_READ_ONLY const D
         __syncthreads();
         stage_cache(a, part, a.key, first, a.d, shared.rows);
         __syncthreads();
-        float z[1] = {-INFINITY};
+        float z = -INFINITY;
         if (mine < part.heads && first + lane < part.keys.end) {
             float dot = 0.0f;
             for (int i = 0; i < a.d; ++i) {
                 dot = fmaf(shared.query[mine][i], shared.rows[lane][i], dot);
             }
-            z[0] = a.score(dot);
+            z = a.score(dot);
         }
-        float largest[1] = {z[0]};
-        reduce_lanes<Largest>(largest, plain_decode_keys);
-        const float next = fmaxf(state.x, largest[0]);
-        const float rescale = weight_of(state.x, next);
-        float weight[1] = {weight_of(z[0], next)};
-        shared.weights[mine][lane] = weight[0];
-        shared.rescale[mine] = rescale;
-        reduce_lanes<Sum>(weight, plain_decode_keys);
-        state = {next, fmaf(state.y, rescale, weight[0])};
+        weigh_key(z, mine, lane, state, shared);
         __syncthreads();
         stage_cache(a, part, a.value, first, a.e, shared.rows);
         __syncthreads();
@@ -221,210 +247,5 @@ struct PlainDecode {
     static constexpr int64_t shared_bytes = sizeof(PlainDecodeMemory);
     static constexpr auto kernel = &plain_decode_kernel<T>;
 };
-
-// --- on tensor cores ---
-
-#ifndef __HIP__
-// Each warp goes through keys of its own, 16 at a time, and has some such tiles under way.
-template<class T, int D>
-struct DecodeTiles {
-    static constexpr int warps = D == 256 ? 2 : 4;
-    static constexpr int stages = D == 64 ? 4 : 3;
-    static constexpr int warp_elements = stages * 2 * 16 * D;
-    static constexpr int bytes = warps * warp_elements * static_cast<int>(sizeof(T));
-};
-
-// The sums of a warp, of head lane / 4 and of the one eight further on.
-template<int D>
-struct DecodeSums {
-    float of[1][D / 8][4] = {};
-    float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0.0f, 0.0f};
-};
-
-// The A fragments of the block's queries, straight from memory: rows without a head are 0.
-template<class T, int D>
-__device__ __forceinline__ void load_queries(const DecodeArguments<T> &a, const DecodePart &part,
-                                             uint32_t (&query)[D / 16][4]) {
-    const int lane = lane_of_warp();
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int head = lane / 4 + half * 8;
-        const T *row = head < part.heads ? a.query.row(part.sequence, 0, part.first_head + head) : nullptr;
-#pragma unroll
-        for (int i = 0; i < D / 8; ++i) {
-            const int at = i * 8 + lane % 4 * 2;
-            uint32_t pair = 0;
-            if (row != nullptr && at < a.d) {
-                if (a.query.vectors) {
-                    pair = *reinterpret_cast<const uint32_t *>(row + at);
-                } else {
-                    pair = pack<T>(to_f32(row[at]), at + 1 < a.d ? to_f32(row[at + 1]) : 0.0f);
-                }
-            }
-            query[i / 2][i % 2 * 2 + half] = pair;
-        }
-    }
-}
-
-// Starts to copy the keys and values of tokens from `first` on. `page` is that of token first + lane % 16.
-template<class T, int D>
-__device__ __forceinline__ void stage_tokens(const DecodeArguments<T> &a, const DecodePart &part, int first, int page,
-                                             T *keys, T *values) {
-    constexpr int chunks = D / 8;
-    const int lane = lane_of_warp();
-    const int token = first + lane % 16;
-    const int place = token % a.tokens;
-    const int64_t key = page * a.key.batch + place * a.key.token + part.key_head * a.key.head;
-    const int64_t value = page * a.value.batch + place * a.value.token + part.key_head * a.value.head;
-#pragma unroll
-    for (int i = 0; i < chunks / 2; ++i) {
-        const int row = (i * 32 + lane) / chunks, chunk = (i * 32 + lane) % chunks;
-        const int64_t key_at = __shfl_sync(0xffffffffu, static_cast<long long>(key), row);
-        const int64_t value_at = __shfl_sync(0xffffffffu, static_cast<long long>(value), row);
-        const bool exists = first + row < part.keys.end;
-        copy_chunk(chunk_of<D>(keys, row, chunk), exists ? a.key.data + key_at : nullptr, chunk * 8, a.d,
-                   a.key.vectors);
-        copy_chunk(chunk_of<D>(values, row, chunk), exists ? a.value.data + value_at : nullptr, chunk * 8, a.e,
-                   a.value.vectors);
-    }
-}
-
-// Takes in a tile of 16 keys.
-template<class T, int D>
-__device__ __forceinline__ void decode_tile(const DecodeArguments<T> &a, const uint32_t (&query)[D / 16][4], int keys,
-                                            SharedAddress key, SharedAddress value, DecodeSums<D> &sums) {
-    float z[1][2][4] = {};
-#pragma unroll
-    for (int step = 0; step < D / 16; ++step) {
-        uint32_t b[4];
-        load_blocks(b, key ^ (step * 32));
-        multiply_add<T>(z[0][0], query[step], b[0], b[1]);
-        multiply_add<T>(z[0][1], query[step], b[2], b[3]);
-    }
-    const int column = lane_of_warp() % 4 * 2;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        float best[1] = {-INFINITY};
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            float &one = z[0][k / 2][half * 2 + k % 2];
-            one = k / 2 * 8 + column + k % 2 < keys ? a.score(one) : -INFINITY;
-            best[0] = fmaxf(best[0], one);
-        }
-        reduce_lanes<Largest>(best, 4);
-        const float next = fmaxf(sums.largest[half], best[0]);
-        const float rescale = weight_of(sums.largest[half], next);
-        float total = 0.0f;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            float &one = z[0][k / 2][half * 2 + k % 2];
-            one = weight_of(one, next);
-            total += one;
-        }
-        sums.total[half] = fmaf(sums.total[half], rescale, total); // of the thread's keys
-        sums.largest[half] = next;
-#pragma unroll
-        for (int c = 0; c < D / 8; ++c) {
-            sums.of[0][c][half * 2] *= rescale;
-            sums.of[0][c][half * 2 + 1] *= rescale;
-        }
-    }
-    multiply_weights<T, D>(sums.of, z, value);
-}
-
-// The sums of all warps become those of the block.
-template<class T, int D>
-__device__ __forceinline__ void merge_warps(const DecodeArguments<T> &a, const DecodePart &part, DecodeSums<D> &sums,
-                                            float *shared) {
-    constexpr int warps = DecodeTiles<T, D>::warps;
-    const int lane = lane_of_warp(), warp = static_cast<int>(threadIdx.x) / 32;
-    float2 *states = reinterpret_cast<float2 *>(shared + warps * 16 * D);
-    reduce_lanes<Sum>(sums.total, 4);
-    __syncthreads(); // no warp reads its tiles any more
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int row = warp * 16 + lane / 4 + half * 8;
-#pragma unroll
-        for (int c = 0; c < D / 8; ++c) {
-            *reinterpret_cast<float2 *>(shared + row * D + c * 8 + lane % 4 * 2) = {sums.of[0][c][half * 2],
-                                                                                    sums.of[0][c][half * 2 + 1]};
-        }
-        states[row] = {sums.largest[half], sums.total[half]};
-    }
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < part.heads * D; i += warps * 32) {
-        const int row = i / D, column = i % D;
-        float2 state = {-INFINITY, 0.0f};
-        float sum = 0.0f;
-        for (int w = 0; w < warps; ++w) {
-            state.x = fmaxf(state.x, states[w * 16 + row].x);
-        }
-        for (int w = 0; w < warps; ++w) {
-            const float by = weight_of(states[w * 16 + row].x, state.x);
-            state.y = fmaf(states[w * 16 + row].y, by, state.y);
-            sum = fmaf(shared[(w * 16 + row) * D + column], by, sum);
-        }
-        if (column < a.e) {
-            put_decoded(a, part, part.first_head + row, column, sum, state);
-        }
-        if (column == 0) {
-            put_state(a, part, part.first_head + row, state);
-        }
-    }
-}
-
-template<class T, int D>
-__global__ void __launch_bounds__(DecodeTiles<T, D>::warps * 32)
-    decode_kernel(GPU_READ_ONLY const DecodeArguments<T> a) {
-    wait_for_earlier_kernels();
-    using Tiles = DecodeTiles<T, D>;
-    extern __shared__ __align__(1024) unsigned char shared_bytes[];
-    const DecodePart part = decode_part(a, 16);
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = lane_of_warp();
-    T *tiles = reinterpret_cast<T *>(shared_bytes) + warp * Tiles::warp_elements;
-    constexpr int step = Tiles::warps * 16;
-    const int first = part.keys.begin + warp * 16;
-    int page = 0; // of the next tile to copy
-    const auto look_up = [&](int at) {
-        page = at + lane % 16 < part.keys.end ? a.page_of(part.sequence, at + lane % 16) : 0;
-    };
-    int next = first;
-    const auto stage = [&](int slot) {
-        if (next < part.keys.end) {
-            stage_tokens<T, D>(a, part, next, page, tiles + slot * 32 * D, tiles + slot * 32 * D + 16 * D);
-        }
-        end_group_of_copies();
-        next += step;
-        look_up(next);
-    };
-    look_up(first);
-#pragma unroll
-    for (int slot = 0; slot < Tiles::stages - 1; ++slot) {
-        stage(slot);
-    }
-    uint32_t query[D / 16][4];
-    load_queries<T, D>(a, part, query);
-    DecodeSums<D> sums;
-    int slot = 0;
-    for (int at = first; at < part.keys.end; at += step) {
-        wait_for_copies_but<Tiles::stages - 2>();
-        __syncwarp();
-        const T *keys = tiles + slot * 32 * D;
-        stage(slot == 0 ? Tiles::stages - 1 : slot - 1); // the tile before, which all threads have read
-        decode_tile<T, D>(a, query, part.keys.end - at, columns_address<D>(keys, 0), rows_address<D>(keys + 16 * D, 0),
-                          sums);
-        slot = slot + 1 == Tiles::stages ? 0 : slot + 1;
-    }
-    wait_for_copies_but<0>();
-    merge_warps<T, D>(a, part, sums, reinterpret_cast<float *>(shared_bytes));
-}
-
-template<class T, int D>
-struct CoreDecode {
-    static constexpr int heads = 16, threads = DecodeTiles<T, D>::warps * 32;
-    static constexpr int64_t shared_bytes = DecodeTiles<T, D>::bytes;
-    static constexpr auto kernel = &decode_kernel<T, D>;
-};
-#endif
 
 } // namespace gpu

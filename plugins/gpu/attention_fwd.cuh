@@ -25,74 +25,86 @@ struct ForwardArguments {
 
 // --- plain: on f32, for any device ---
 
-// G groups of 64 columns of the values.
+// The sums of a thread's queries: G groups of 64 columns of the values.
+template<int G>
+struct PlainForwardSums {
+    float of[G][4][4] = {}, total[4] = {};
+    float largest[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+};
+
+// Dot products with the keys from `first` on become weights, and the sums are rescaled.
+template<class T, int G>
+__device__ __forceinline__ void plain_weigh(const ForwardArguments<T> &all, const Tile &tile, int first,
+                                            float (&z)[4][4], PlainForwardSums<G> &sums, PlainMemory &shared) {
+    const Attention &a = all.attention;
+    const Sequence &one = tile.sequence;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int row = tile.first + plain_row() + i;
+        const KeyRange seen = row < one.queries ? a.seen(one, row) : KeyRange{0, 0};
+        float best[1] = {-INFINITY};
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const int key = first + plain_column() + k;
+            const bool sees = key >= seen.begin && key < seen.end;
+            z[i][k] = sees ? a.score(z[i][k]) + bias_of(all.bias, one, tile.head, row, key) : -INFINITY;
+            best[0] = fmaxf(best[0], z[i][k]);
+        }
+        reduce_lanes<Largest>(best, 16);
+        const float next = fmaxf(sums.largest[i], best[0]);
+        const float rescale = weight_of(sums.largest[i], next);
+        float added = 0.0f;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const float weight = weight_of(z[i][k], next);
+            added += weight;
+            shared.weights[plain_column() + k][plain_row() + i] = weight;
+        }
+        sums.total[i] = fmaf(sums.total[i], rescale, added);
+        sums.largest[i] = next;
+#pragma unroll
+        for (int g = 0; g < G; ++g) {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                sums.of[g][i][k] *= rescale;
+            }
+        }
+    }
+}
+
 template<class T, int G>
 __global__ void __launch_bounds__(plain_threads) plain_forward_kernel(GPU_READ_ONLY const ForwardArguments<T> all) {
     wait_for_earlier_kernels();
-    extern __shared__ __align__(1024) unsigned char shared_bytes[];
-    auto &shared = *reinterpret_cast<PlainMemory *>(shared_bytes);
+    PlainMemory &shared = plain_memory();
     const Attention &a = all.attention;
     const Tile tile = tile_of(a, blockIdx.x, plain_rows, false);
-    const Sequence &one = tile.sequence;
-    const int count = min(plain_rows, one.queries - tile.first);
-    if (count <= 0) {
+    if (tile.count <= 0) {
         return;
     }
+    const Sequence &one = tile.sequence;
     const int group = tile.head / a.heads_per_key;
-    const auto query = plain_rows_of(all.query, one.batch, one.query + tile.first, tile.head, count, a.d);
-    const KeyRange keys = a.seen(one, tile.first, tile.first + count);
-    float sums[G][4][4] = {}, largest[4], total[4] = {};
-    largest[0] = largest[1] = largest[2] = largest[3] = -INFINITY;
+    const auto query = plain_queries(all.query, tile, a.d);
+    const KeyRange keys = a.seen(one, tile.first, tile.first + tile.count);
+    PlainForwardSums<G> sums;
     for (int first = keys.begin; first < keys.end; first += plain_rows) {
         const int n = min(plain_rows, keys.end - first);
         float z[4][4] = {};
         plain_dots(z, query, plain_rows_of(all.key, one.batch, one.key + first, group, n, a.d), shared);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int row = tile.first + plain_row() + i;
-            const KeyRange seen = row < one.queries ? a.seen(one, row) : KeyRange{0, 0};
-            float best[1] = {-INFINITY};
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const int key = first + plain_column() + k;
-                const bool sees = key >= seen.begin && key < seen.end;
-                z[i][k] = sees ? a.score(z[i][k]) + bias_of(all.bias, one, tile.head, row, key) : -INFINITY;
-                best[0] = fmaxf(best[0], z[i][k]);
-            }
-            reduce_lanes<Largest>(best, 16);
-            const float next = fmaxf(largest[i], best[0]);
-            const float rescale = weight_of(largest[i], next);
-            float added = 0.0f;
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const float weight = weight_of(z[i][k], next);
-                added += weight;
-                shared.weights[plain_column() + k][plain_row() + i] = weight;
-            }
-            total[i] = fmaf(total[i], rescale, added);
-            largest[i] = next;
-#pragma unroll
-            for (int g = 0; g < G; ++g) {
-#pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    sums[g][i][k] *= rescale;
-                }
-            }
-        }
-        plain_weighted(sums, plain_rows_of(all.value, one.batch, one.key + first, group, n, a.e), shared);
+        plain_weigh(all, tile, first, z, sums, shared);
+        plain_weighted(sums.of, plain_rows_of(all.value, one.batch, one.key + first, group, n, a.e), shared);
     }
-    reduce_lanes<Sum>(total, 16);
+    reduce_lanes<Sum>(sums.total, 16);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int row = plain_row() + i;
-        if (row >= count) {
+        if (plain_row() + i >= tile.count) {
             break;
         }
+        const int row = one.query + tile.first + plain_row() + i;
         if (plain_column() == 0 && all.lse.data != nullptr) {
-            all.lse.at(one.batch, tile.head, one.query + tile.first + row) = log_sum(largest[i], total[i]);
+            all.lse.at(one.batch, tile.head, row) = log_sum(sums.largest[i], sums.total[i]);
         }
-        const float by = total[i] == 0.0f ? 0.0f : 1.0f / total[i];
-        put_plain_row<G>(all.output, one.batch, one.query + tile.first + row, tile.head, a.e, sums, i, by);
+        const float by = sums.total[i] == 0.0f ? 0.0f : 1.0f / sums.total[i];
+        put_plain_row<G>(all.output, one.batch, row, tile.head, a.e, sums.of, i, by);
     }
 }
 
@@ -193,6 +205,21 @@ __device__ __forceinline__ void put_outputs(const ForwardArguments<T> &all, cons
     put_core_rows<D>(all.output, one.batch, one.query + first, tile.head, count, all.attention.e, sums.of, by, shared);
 }
 
+// Dot products with the keys from `first` on become weights, and the sums are rescaled.
+template<class T, int M, int N, int D>
+__device__ __forceinline__ void weigh_tile(const ForwardArguments<T> &all, const Tile &tile,
+                                           const CoreRows<false> &rows, int first, bool is_plain, float (&z)[M][N][4],
+                                           ForwardSums<M, D> &sums) {
+    const Attention &a = all.attention;
+    if (!is_plain) {
+        to_scores(z, a, all.bias, tile.sequence, tile.head, rows.first, first);
+    }
+    if (!rows.go_with_all(first, 8 * N)) {
+        rows.hide(z, -INFINITY, a, tile.sequence, first);
+    }
+    weigh(z, is_plain ? a.factor : 1.0f, sums);
+}
+
 template<class T, int D>
 __global__ void __launch_bounds__(core_threads) forward_kernel(GPU_READ_ONLY const ForwardArguments<T> all) {
     wait_for_earlier_kernels();
@@ -203,35 +230,26 @@ __global__ void __launch_bounds__(core_threads) forward_kernel(GPU_READ_ONLY con
     T *keys = queries + Tiles::rows * D, *values = keys + Tiles::keys * D;
     const Attention &a = all.attention;
     const Tile tile = tile_of(a, blockIdx.x, Tiles::rows, false);
-    const Sequence &one = tile.sequence;
-    const int count = min(Tiles::rows, one.queries - tile.first);
-    if (count <= 0) {
+    if (tile.count <= 0) {
         return;
     }
-    const int group = tile.head / a.heads_per_key;
-    const KeyRange range = a.seen(one, tile.first, tile.first + count);
-    const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * M;
-    const CoreRows<false> of_block(a, one, tile.first, count);
-    const CoreRows<false> rows(a, one, tile.first + warp_row, min(16 * M, count - warp_row));
-    const auto key_source = [&](int first) {
-        return CoreSource<T>{all.key, one.batch, one.key + first, group, range.end - first, a.d};
-    };
-    stage_rows<D, Tiles::rows>(CoreSource<T>{all.query, one.batch, one.query + tile.first, tile.head, count, a.d},
-                               queries);
+    const CoreBlock<false, 16 * M> block(a, tile);
+    const KeyRange range = block.others;
+    stage_rows<D, Tiles::rows>(block.own(all.query, a.d), queries);
     if (range.begin < range.end) {
-        stage_rows<D, Tiles::keys>(key_source(range.begin), keys);
+        stage_rows<D, Tiles::keys>(block.other(all.key, block.group, range.begin, a.d), keys);
     }
     end_group_of_copies();
-    const SharedAddress left = rows_address<D>(queries, warp_row), right = columns_address<D>(keys, 0);
+    const SharedAddress left = rows_address<D>(queries, block.warp_row), right = columns_address<D>(keys, 0);
     const bool has_bias = all.bias.data != nullptr, is_plain = has_plain_scores(a, has_bias);
     ForwardSums<M, D> sums;
     for (int first = range.begin; first < range.end; first += Tiles::keys) {
-        const CoreSource<T> value = {all.value, one.batch, one.key + first, group, range.end - first, a.e};
+        const CoreSource<T> value = block.other(all.value, block.group, first, a.e);
         wait_for_copies_but<0>();
         __syncthreads(); // the keys are there, and nobody reads the values before
         stage_rows<D, Tiles::keys>(value, values);
         end_group_of_copies();
-        const bool takes_part = rows.go_with_any(first, Tiles::keys);
+        const bool takes_part = block.rows.go_with_any(first, Tiles::keys);
         float z[M][Tiles::keys / 8][4] = {};
         if (takes_part) {
             multiply_rows<T, D>(z, left, right);
@@ -239,24 +257,19 @@ __global__ void __launch_bounds__(core_threads) forward_kernel(GPU_READ_ONLY con
         wait_for_copies_but<0>();
         __syncthreads(); // the values are there, and nobody reads the keys any more
         if (first + Tiles::keys < range.end) {
-            stage_rows<D, Tiles::keys>(key_source(first + Tiles::keys), keys);
+            stage_rows<D, Tiles::keys>(block.other(all.key, block.group, first + Tiles::keys, a.d), keys);
         }
         end_group_of_copies();
         if (takes_part) {
-            if (!is_plain) {
-                to_scores(z, a, all.bias, one, tile.head, rows.first, first);
-            }
-            if (!rows.go_with_all(first, Tiles::keys)) {
-                rows.hide(z, -INFINITY, a, one, first);
-            }
-            weigh(z, is_plain ? a.factor : 1.0f, sums);
+            weigh_tile(all, tile, block.rows, first, is_plain, z, sums);
         }
-        const bool may_hide = has_bias || !of_block.go_with_all(first, Tiles::keys);
+        const bool may_hide = has_bias || !block.all_rows.go_with_all(first, Tiles::keys);
         multiply_seen<D, Tiles::keys>(sums.of, z, rows_address<D>(values, 0), takes_part, may_hide, value, values);
     }
     wait_for_copies_but<0>();
     __syncthreads();
-    put_outputs<T>(all, tile, tile.first + warp_row, count - warp_row, sums, queries + warp_row * D);
+    put_outputs<T>(all, tile, tile.first + block.warp_row, tile.count - block.warp_row, sums,
+                   queries + block.warp_row * D);
 }
 #endif
 

@@ -19,6 +19,12 @@ struct PlainMemory {
     float slopes[plain_rows][plain_pitch];  // backward: the same
 };
 
+// The block's shared memory.
+__device__ __forceinline__ PlainMemory &plain_memory() {
+    extern __shared__ __align__(1024) unsigned char shared_bytes[];
+    return *reinterpret_cast<PlainMemory *>(shared_bytes);
+}
+
 // The first of the four rows, or columns, of this thread.
 __device__ __forceinline__ int plain_row() {
     return static_cast<int>(threadIdx.x) / 16 * 4;
@@ -43,6 +49,18 @@ template<class T>
 __device__ __forceinline__ PlainRows<T> plain_rows_of(const HeadRows<const T> &rows, int batch, int token, int head,
                                                       int count, int width) {
     return {rows.row(batch, token, head), rows.token, count, width};
+}
+
+// The queries, or gradients, of a block that has some; and the keys, or values, of one that has those.
+template<class T>
+__device__ __forceinline__ PlainRows<T> plain_queries(const HeadRows<const T> &rows, const Tile &tile, int width) {
+    const Sequence &one = tile.sequence;
+    return plain_rows_of(rows, one.batch, one.query + tile.first, tile.head, tile.count, width);
+}
+template<class T>
+__device__ __forceinline__ PlainRows<T> plain_keys(const HeadRows<const T> &rows, const Tile &tile, int width) {
+    const Sequence &one = tile.sequence;
+    return plain_rows_of(rows, one.batch, one.key + tile.first, tile.head, tile.count, width);
 }
 
 // The bias in units of the scores; 0 where there is none.

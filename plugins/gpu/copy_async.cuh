@@ -25,6 +25,24 @@ __device__ __forceinline__ void copy_async(Vector *shared, const Vector *global)
 #endif
 }
 
+// The same where it exists, which may be nowhere in memory else, and zeros where it does not.
+template<class Vector>
+__device__ __forceinline__ void copy_async_or_clear(Vector *shared, const Vector *global, bool exists) {
+    static_assert(sizeof(Vector) == 16);
+#ifdef GPU_COPIES_ASYNC
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+        "l"(__cvta_generic_to_global(global)), "r"(exists ? 16 : 0)
+        : "memory");
+#else
+    if (exists) {
+        *shared = *global;
+    } else {
+        *reinterpret_cast<uint4 *>(shared) = {0, 0, 0, 0};
+    }
+#endif
+}
+
 // Copies since the last call become one group.
 __device__ __forceinline__ void end_group_of_copies() {
 #ifdef GPU_COPIES_ASYNC

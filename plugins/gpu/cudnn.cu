@@ -199,24 +199,28 @@ CudnnTensor CudnnGraph::between(DataType type, const CudnnDims &dims, const Cudn
     return tensor(type, dims, strides, true, false);
 }
 
+void CudnnGraph::operate(Kind kind, std::initializer_list<std::pair<Attribute, const CudnnDescriptor *>> parts) {
+    CudnnDescriptor &operation = add(kind);
+    for (const auto &[attribute, part] : parts) {
+        if (part != nullptr) {
+            operation.set(attribute, *part);
+        }
+    }
+    operation.finalize();
+    operations_.push_back(operation.c());
+}
+
 void CudnnGraph::pointwise(cudnn::PointwiseMode mode, const CudnnTensor &x, const CudnnTensor *b, const CudnnTensor *t,
                            const CudnnTensor &y, DataType math) {
     CudnnDescriptor &how = add(Kind::pointwise);
     how.set(Attribute::pointwise_mode, Type::pointwise_mode, mode);
     how.set(Attribute::pointwise_math_type, Type::data_type, math);
     how.finalize();
-    CudnnDescriptor &operation = add(Kind::operation_pointwise);
-    operation.set(Attribute::operation_pointwise_descriptor, how);
-    operation.set(Attribute::operation_pointwise_x, *x.descriptor);
-    operation.set(Attribute::operation_pointwise_y, *y.descriptor);
-    if (b != nullptr) {
-        operation.set(Attribute::operation_pointwise_b, *b->descriptor);
-    }
-    if (t != nullptr) {
-        operation.set(Attribute::operation_pointwise_t, *t->descriptor);
-    }
-    operation.finalize();
-    operations_.push_back(operation.c());
+    operate(Kind::operation_pointwise, {{Attribute::operation_pointwise_descriptor, &how},
+                                        {Attribute::operation_pointwise_x, x.descriptor},
+                                        {Attribute::operation_pointwise_y, y.descriptor},
+                                        {Attribute::operation_pointwise_b, b == nullptr ? nullptr : b->descriptor},
+                                        {Attribute::operation_pointwise_t, t == nullptr ? nullptr : t->descriptor}});
 }
 
 CudnnTensor CudnnGraph::pointwise(cudnn::PointwiseMode mode, const CudnnTensor &x, DataType type) {
@@ -239,12 +243,9 @@ CudnnTensor CudnnGraph::index(const CudnnTensor &x, int64_t dim) {
     how.set(Attribute::pointwise_math_type, Type::data_type, DataType::f32);
     how.set(Attribute::pointwise_axis, Type::i64, dim);
     how.finalize();
-    CudnnDescriptor &operation = add(Kind::operation_pointwise);
-    operation.set(Attribute::operation_pointwise_descriptor, how);
-    operation.set(Attribute::operation_pointwise_x, *x.descriptor);
-    operation.set(Attribute::operation_pointwise_y, *y.descriptor);
-    operation.finalize();
-    operations_.push_back(operation.c());
+    operate(Kind::operation_pointwise, {{Attribute::operation_pointwise_descriptor, &how},
+                                        {Attribute::operation_pointwise_x, x.descriptor},
+                                        {Attribute::operation_pointwise_y, y.descriptor}});
     return y;
 }
 
@@ -252,13 +253,10 @@ void CudnnGraph::matmul(const CudnnTensor &a, const CudnnTensor &b, const CudnnT
     CudnnDescriptor &how = add(Kind::matmul);
     how.set(Attribute::matmul_math_type, Type::data_type, DataType::f32);
     how.finalize();
-    CudnnDescriptor &operation = add(Kind::operation_matmul);
-    operation.set(Attribute::operation_matmul_descriptor, how);
-    operation.set(Attribute::operation_matmul_a, *a.descriptor);
-    operation.set(Attribute::operation_matmul_b, *b.descriptor);
-    operation.set(Attribute::operation_matmul_c, *c.descriptor);
-    operation.finalize();
-    operations_.push_back(operation.c());
+    operate(Kind::operation_matmul, {{Attribute::operation_matmul_descriptor, &how},
+                                     {Attribute::operation_matmul_a, a.descriptor},
+                                     {Attribute::operation_matmul_b, b.descriptor},
+                                     {Attribute::operation_matmul_c, c.descriptor}});
 }
 
 void CudnnGraph::reduce(cudnn::Reduction by, const CudnnTensor &x, const CudnnTensor &y) {
@@ -266,20 +264,14 @@ void CudnnGraph::reduce(cudnn::Reduction by, const CudnnTensor &x, const CudnnTe
     how.set(Attribute::reduction_operator, Type::reduction, by);
     how.set(Attribute::reduction_math_type, Type::data_type, DataType::f32);
     how.finalize();
-    CudnnDescriptor &operation = add(Kind::operation_reduction);
-    operation.set(Attribute::operation_reduction_descriptor, how);
-    operation.set(Attribute::operation_reduction_x, *x.descriptor);
-    operation.set(Attribute::operation_reduction_y, *y.descriptor);
-    operation.finalize();
-    operations_.push_back(operation.c());
+    operate(Kind::operation_reduction, {{Attribute::operation_reduction_descriptor, &how},
+                                        {Attribute::operation_reduction_x, x.descriptor},
+                                        {Attribute::operation_reduction_y, y.descriptor}});
 }
 
 void CudnnGraph::view(const CudnnTensor &x, const CudnnTensor &y) {
-    CudnnDescriptor &operation = add(Kind::operation_reshape);
-    operation.set(Attribute::operation_reshape_x, *x.descriptor);
-    operation.set(Attribute::operation_reshape_y, *y.descriptor);
-    operation.finalize();
-    operations_.push_back(operation.c());
+    operate(Kind::operation_reshape,
+            {{Attribute::operation_reshape_x, x.descriptor}, {Attribute::operation_reshape_y, y.descriptor}});
 }
 
 CudnnPlan::CudnnPlan(const Cudnn &library, std::unique_ptr<CudnnGraph> graph) : graph_(std::move(graph)) {

@@ -6,8 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cudnn_api.hpp"
@@ -102,6 +104,8 @@ class CudnnGraph {
                        bool is_value);
     CudnnTensor value(cudnn::DataType type, uint32_t bits);
     CudnnDescriptor &add(cudnn::Kind kind) { return descriptors_.emplace_back(kind); }
+    // Adds an operation of these descriptors: how it is done, and its tensors. Null ones are left out.
+    void operate(cudnn::Kind kind, std::initializer_list<std::pair<cudnn::Attribute, const CudnnDescriptor *>> parts);
 
     std::deque<CudnnDescriptor> descriptors_; // which the others point to
     std::vector<cudnn::Descriptor> operations_;

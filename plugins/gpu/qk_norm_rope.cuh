@@ -54,6 +54,16 @@ struct HeadColumn {
         }
     }
 
+    // What a gradient is made of: the elements, the gradients of them before they were rotated, and weights.
+    template<class T, class U>
+    __device__ __forceinline__ void load(const T *row, const T *grad, const U *weights, const Tables::Row &tables,
+                                         float (&x)[2][N], float (&u)[2][N], float (&weight)[2][N]) const {
+        load(row, x);
+        load(grad, u);
+        load(weights, weight);
+        rotate(tables, -1.0f, u);
+    }
+
     // `sign`: 1, or -1 for the transpose.
     __device__ __forceinline__ void rotate(const Tables::Row &row, float sign, float (&x)[2][N]) const {
         if (!is_pair) {
@@ -179,6 +189,31 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
     });
 }
 
+// Of a thread's gradients, times weights and elements.
+template<int N>
+__device__ __forceinline__ float sum_of_products(const float (&u)[2][N], const float (&weight)[2][N],
+                                                 const float (&x)[2][N], bool is_pair, float sum) {
+#pragma unroll
+    for (int k = 0; k < 2 * N; ++k) {
+        if (k < N || is_pair) {
+            sum = fmaf(u[k / N][k % N] * weight[k / N][k % N], x[k / N][k % N], sum);
+        }
+    }
+    return sum;
+}
+
+// Elements x become their gradients, from those `u` of what was not rotated yet, and the weight's get their part.
+template<int N>
+__device__ __forceinline__ void to_gradients(float (&x)[2][N], const float (&u)[2][N], const float (&weight)[2][N],
+                                             float scale, float mean, float (&of_weight)[2][N]) {
+#pragma unroll
+    for (int k = 0; k < 2 * N; ++k) {
+        const float y = x[k / N][k % N] * scale, turned = u[k / N][k % N];
+        of_weight[k / N][k % N] = fmaf(turned, y, of_weight[k / N][k % N]);
+        x[k / N][k % N] = scale * fmaf(-y, mean, turned * weight[k / N][k % N]);
+    }
+}
+
 // Gradients of the rows of a group, every gridDim.x * groups-th; `sums` gets those of the weight, of each group.
 template<class T, class U, int N, bool interleaved, bool held>
 __device__ __forceinline__ void head_gradients(const HeadShape &shape, const Heads<T, U> &heads, const Tables &tables,
@@ -200,17 +235,9 @@ __device__ __forceinline__ void head_gradients(const HeadShape &shape, const Hea
         if (exists) {
             each_column<held>(shape, at.lane, [&](int c) {
                 const HeadColumn<N, interleaved> column(shape, c);
-                column.load(from, x);
-                column.load(grad, u);
-                column.load(heads.weight, weight);
-                column.rotate(row_of_tables, -1.0f, u);
+                column.load(from, grad, heads.weight, row_of_tables, x, u, weight);
                 of_row[0] = sum_of_squares(x, column.is_pair, 1.0f, of_row[0]);
-#pragma unroll
-                for (int k = 0; k < 2 * N; ++k) {
-                    if (k < N || column.is_pair) {
-                        of_row[1] = fmaf(u[k / N][k % N] * weight[k / N][k % N], x[k / N][k % N], of_row[1]);
-                    }
-                }
+                of_row[1] = sum_of_products(u, weight, x, column.is_pair, of_row[1]);
             });
         }
         reduce_lanes<Sum>(of_row, shape.threads);
@@ -232,18 +259,10 @@ __device__ __forceinline__ void head_gradients(const HeadShape &shape, const Hea
         each_column<held>(shape, at.lane, [&](int c) {
             const HeadColumn<N, interleaved> column(shape, c);
             if constexpr (!held) {
-                column.load(from, x);
-                column.load(grad, u);
-                column.load(heads.weight, weight);
-                column.rotate(row_of_tables, -1.0f, u);
+                column.load(from, grad, heads.weight, row_of_tables, x, u, weight);
                 column.load(sums, of_weight);
             }
-#pragma unroll
-            for (int k = 0; k < 2 * N; ++k) {
-                const float y = x[k / N][k % N] * scale, turned = u[k / N][k % N];
-                of_weight[k / N][k % N] = fmaf(turned, y, of_weight[k / N][k % N]);
-                x[k / N][k % N] = scale * fmaf(-y, mean, turned * weight[k / N][k % N]);
-            }
+            to_gradients(x, u, weight, scale, mean, of_weight);
             column.store(to, x);
             if constexpr (!held) {
                 column.store(sums, of_weight);

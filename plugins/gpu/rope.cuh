@@ -259,6 +259,62 @@ __global__ void __launch_bounds__(512)
     store<N>(to + starts[1], new_x[1]);
 }
 
+// What a block multiplies elements by: of each position cosines and then cross terms, of each pair's dims.
+template<int N, bool interleaved, class Source>
+__device__ __forceinline__ void make_coefficients(const Rope &shape, const Stand &at, const Source &source,
+                                                  float *coefficients) {
+    const int pairs_of_position = N * shape.width;
+    for (int e = static_cast<int>(threadIdx.x); e < shape.positions_of_block * pairs_of_position;
+         e += static_cast<int>(blockDim.x)) {
+        const int p = shape.positions_of_block == 1 ? 0 : e / pairs_of_position;
+        const int in_position = e - p * pairs_of_position;
+        const int pair = at.first_column * N + in_position;
+        if (pair < shape.pairs * N && at.first_position + p < shape.positions) {
+            const int i = interleaved ? 2 * pair : pair;
+            const int j = interleaved ? 2 * pair + 1 : pair + shape.rotated / 2;
+            const auto numbers = Source::read(source.row(at.first_position + p), i, j, pair);
+            const Coefficients found = Source::coefficients(numbers, shape.transposed);
+            float *cosine = coefficients + p * 4 * pairs_of_position;
+            float *cross = cosine + 2 * pairs_of_position;
+            const int at_i = interleaved ? 2 * in_position : in_position;
+            const int at_j = interleaved ? 2 * in_position + 1 : in_position + pairs_of_position;
+            cosine[at_i] = found.cosine_x;
+            cosine[at_j] = found.cosine_y;
+            cross[at_i] = found.cross_x;
+            cross[at_j] = found.cross_y;
+        }
+    }
+}
+
+// Where a thread finds the coefficients of its position and its vectors.
+struct Found {
+    const float *cosine, *cross;
+    int first, second;
+};
+
+// Rotates two vectors of a row.
+template<int N, bool interleaved, class T>
+__device__ __forceinline__ void rotate(const Vector<T, N> &here, const Vector<T, N> &there, const Found &found,
+                                       T *to_here, T *to_there) {
+    asm volatile("" ::: "memory"); // the coefficients stay in shared memory: registers are for rows on their way
+    float x[N], y[N], new_x[N], new_y[N];
+    float cosine_x[N], cosine_y[N], cross_x[N], cross_y[N];
+    load<N>(found.cosine + found.first, cosine_x);
+    load<N>(found.cosine + found.second, cosine_y);
+    load<N>(found.cross + found.first, cross_x);
+    load<N>(found.cross + found.second, cross_y);
+    widen(here, x);
+    widen(there, y);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        constexpr bool within = interleaved && N > 1; // partners are in one vector
+        new_x[k] = fmaf(x[k], cosine_x[k], (within ? x[k ^ 1] : y[k]) * cross_x[k]);
+        new_y[k] = fmaf(y[k], cosine_y[k], (within ? y[k ^ 1] : x[k]) * cross_y[k]);
+    }
+    store<N>(to_here, new_x);
+    store<N>(to_there, new_y);
+}
+
 template<class T, int N, int unroll, bool interleaved, int tensors, class Source>
 __global__ void __launch_bounds__(512, 2)
     rope_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const Source source) {
@@ -294,36 +350,15 @@ __global__ void __launch_bounds__(512, 2)
         fetch(u, row + u * rows_step);
     }
 
-    const int pairs_of_position = N * shape.width;
-    for (int e = static_cast<int>(threadIdx.x); e < shape.positions_of_block * pairs_of_position;
-         e += static_cast<int>(blockDim.x)) {
-        const int p = shape.positions_of_block == 1 ? 0 : e / pairs_of_position;
-        const int in_position = e - p * pairs_of_position;
-        const int pair = at.first_column * N + in_position;
-        if (pair < shape.pairs * N && at.first_position + p < shape.positions) {
-            const int i = interleaved ? 2 * pair : pair;
-            const int j = interleaved ? 2 * pair + 1 : pair + places.half;
-            const auto numbers = Source::read(source.row(at.first_position + p), i, j, pair);
-            const Coefficients found = Source::coefficients(numbers, shape.transposed);
-            float *cosine = coefficients + p * 2 * of_position;
-            float *cross = cosine + of_position;
-            const int at_i = interleaved ? 2 * in_position : in_position;
-            const int at_j = interleaved ? 2 * in_position + 1 : in_position + pairs_of_position;
-            cosine[at_i] = found.cosine_x;
-            cosine[at_j] = found.cosine_y;
-            cross[at_i] = found.cross_x;
-            cross[at_j] = found.cross_y;
-        }
-    }
+    make_coefficients<N, interleaved>(shape, at, source, coefficients);
     __syncthreads();
     if (!at.works) {
         return;
     }
 
     const float *cosine = coefficients + at.position_of_block * 2 * of_position;
-    const float *cross = cosine + of_position;
-    const int first_coefficient = places.first_coefficient(at.column_of_block);
-    const int second_coefficient = places.second_coefficient(at.column_of_block);
+    const Found found = {cosine, cosine + of_position, places.first_coefficient(at.column_of_block),
+                         places.second_coefficient(at.column_of_block)};
     for (; row < shape.rows; row += unroll * rows_step) {
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
@@ -338,24 +373,7 @@ __global__ void __launch_bounds__(512, 2)
                 *reinterpret_cast<Vector<T, N> *>(to + first_at) = here;
                 continue;
             }
-            asm volatile("" ::
-                             : "memory"); // the coefficients stay in shared memory: registers are for rows on their way
-            float x[N], y[N], new_x[N], new_y[N];
-            float cosine_x[N], cosine_y[N], cross_x[N], cross_y[N];
-            load<N>(cosine + first_coefficient, cosine_x);
-            load<N>(cosine + second_coefficient, cosine_y);
-            load<N>(cross + first_coefficient, cross_x);
-            load<N>(cross + second_coefficient, cross_y);
-            widen(here, x);
-            widen(there, y);
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                constexpr bool within = interleaved && N > 1; // partners are in one vector
-                new_x[k] = fmaf(x[k], cosine_x[k], (within ? x[k ^ 1] : y[k]) * cross_x[k]);
-                new_y[k] = fmaf(y[k], cosine_y[k], (within ? y[k ^ 1] : x[k]) * cross_y[k]);
-            }
-            store<N>(to + first_at, new_x);
-            store<N>(to + second_at, new_y);
+            rotate<N, interleaved>(here, there, found, to + first_at, to + second_at);
         }
     }
 }

@@ -5,6 +5,9 @@
 #include "attention_arguments.hpp"
 #include "attention_decode.cuh"
 #include "ops/ops.hpp"
+#ifndef __HIP__
+#include "attention_decode_cores.cuh"
+#endif
 
 namespace gpu {
 namespace {
@@ -54,9 +57,14 @@ auto visit_decode(const opdock::Problem &problem, Visitor &&visit) {
     const int64_t dims = std::max(row_size(*problem.input(0)), row_size(*problem.input(2)));
 #ifndef __HIP__
     if constexpr (sizeof(T) == 2) {
-        return dims <= 64    ? visit(CoreDecode<T, 64>{})
-               : dims <= 128 ? visit(CoreDecode<T, 128>{})
-                             : visit(CoreDecode<T, 256>{});
+        const bool is_narrow = problem.input(0)->shape[1] <= 8 * problem.input(1)->shape[2];
+        if (dims > 128) {
+            return visit(CoreDecode<T, 256, 1>{}); // two have no room in registers
+        }
+        if (dims > 64) {
+            return is_narrow ? visit(CoreDecode<T, 128, 1>{}) : visit(CoreDecode<T, 128, 2>{});
+        }
+        return is_narrow ? visit(CoreDecode<T, 64, 1>{}) : visit(CoreDecode<T, 64, 2>{});
     } else
 #endif
     {
@@ -134,7 +142,8 @@ opdock::Status decode(const opdock::Call &call) {
             if (!status.ok() || plan.splits == 1) {
                 return status;
             }
-            return launch(call, {int64_t(a.sequences) * a.heads, 64}, merge_kernel<T>, a);
+            return launch(call, {int64_t(a.sequences) * a.heads, std::min(plan.splits, merge_groups) * 32},
+                          merge_kernel<T>, a);
         });
     });
 }

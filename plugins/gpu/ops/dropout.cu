@@ -19,6 +19,22 @@ __device__ __forceinline__ bool keeps(const Dropout &dropout, uint32_t word) {
     return word >= dropout.threshold;
 }
 
+// Drops some of the N elements from `begin` on. A byte of `flags` says of each whether it is kept.
+template<int N>
+__device__ __forceinline__ void drop(const Dropout &dropout, int64_t begin, uint64_t offset, uint64_t seed,
+                                     float (&values)[N], uint32_t (&flags)[N / 4]) {
+#pragma unroll
+    for (int e = 0; e < N; e += 4) {
+        const Words words = philox(static_cast<uint64_t>(begin + e) / 4, offset, seed);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const bool kept = keeps(dropout, words.word[k]);
+            values[e + k] = kept ? values[e + k] * dropout.scale : 0.0f;
+            flags[e / 4] |= kept ? 1u << 8 * k : 0u;
+        }
+    }
+}
+
 // A thread has N elements, a multiple of a counter's four, and all flags of them.
 template<class T, int N, int unroll>
 __global__ void __launch_bounds__(1024)
@@ -59,16 +75,7 @@ __global__ void __launch_bounds__(1024)
             }
         }
         alignas(16) uint32_t flags[N / 4] = {};
-#pragma unroll
-        for (int e = 0; e < N; e += 4) {
-            const Words words = philox(static_cast<uint64_t>(begin + e) / 4, offset, seed);
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const bool kept = keeps(dropout, words.word[k]);
-                values[e + k] = kept ? values[e + k] * dropout.scale : 0.0f;
-                flags[e / 4] |= kept ? 1u << 8 * k : 0u;
-            }
-        }
+        drop(dropout, begin, offset, seed, values, flags);
         if (count == N) {
             store<N>(output + begin, values);
             *reinterpret_cast<Vector<uint32_t, N / 4> *>(mask + begin) =

@@ -107,61 +107,110 @@ inline constexpr int long_held = 2;  // more would leave the loops without regis
 inline constexpr int long_batch = 2; // all that registers are left for
 inline constexpr int statistics_floats = 2 * statistics_arrays * most_warps; // rows take turns
 
+// Writes the gradients of a row that nobody leaves.
+template<class T>
+struct GradientWriter {
+    const Gradient &gradient;
+    T *row;
+    bool leaves;
+
+    __device__ __forceinline__ void operator()(int64_t i, const float (&x)[wide<T>]) const {
+        if (!leaves) {
+            float y[wide<T>];
+            gradient.of<true>(x, y);
+            store<wide<T>>(row + i, y);
+        }
+    }
+};
+
+// Of each thread: vectors v * threads + thread in registers for v < long_held, in shared memory for the next `staged`
+// v. Nobody reads what another thread has copied or will overwrite.
+template<class T>
+struct OnChip {
+    static constexpr int N = wide<T>;
+    static constexpr int groups = 4; // of copies; work on one goes on while the next ones are under way
+    Vector<T, N> *stage;
+    int threads, first_staged;
+    int64_t held_elements, elements; // of a row: in registers, and with those in shared memory
+    int mine, group;                 // the thread's vectors in shared memory, of which the last may be missing
+
+    __device__ __forceinline__ OnChip(const CrossEntropy &shape, int staged, float *shared)
+        : threads(static_cast<int>(blockDim.x)) {
+        const int thread = static_cast<int>(threadIdx.x);
+        stage = reinterpret_cast<Vector<T, N> *>(shared + statistics_floats) + thread;
+        first_staged = long_held * threads + thread;
+        held_elements = min(shape.classes, static_cast<int64_t>(long_held) * threads * N);
+        elements = min(shape.classes, static_cast<int64_t>(long_held + staged) * threads * N);
+        mine = (static_cast<int>(elements / N) - first_staged + threads - 1) / threads;
+        group = (staged + groups - 1) / groups;
+    }
+
+    // body(vectors from the first staged one of the thread) for those of group g; in shared and in global memory
+    template<class Body>
+    __device__ __forceinline__ void each_staged(int g, Body body) const {
+        const int end = min((g + 1) * group, mine) * threads;
+        for (int at = g * group * threads; at < end; at += threads) {
+            body(at);
+        }
+    }
+    __device__ __forceinline__ const Vector<T, N> *source(const T *row) const {
+        return reinterpret_cast<const Vector<T, N> *>(row) + first_staged;
+    }
+    // All that is staged, as it comes.
+    template<class Body>
+    __device__ __forceinline__ void take_in(Body body) const {
+        wait_for_copies_but<3>();
+        each_staged(0, body);
+        wait_for_copies_but<2>();
+        each_staged(1, body);
+        wait_for_copies_but<1>();
+        each_staged(2, body);
+        wait_for_copies_but<0>();
+        each_staged(3, body);
+    }
+    // Writes the gradients of what is staged, and starts to copy the next row, which is null for none, in its place.
+    __device__ __forceinline__ void write_and_fetch(const GradientWriter<T> &write, const T *next) const {
+#pragma unroll
+        for (int g = 0; g < groups; ++g) {
+            each_staged(g, [&](int at) {
+                float x[N];
+                widen(stage[at], x);
+                if (next != nullptr) {
+                    copy_async(stage + at, source(next) + at);
+                }
+                write(static_cast<int64_t>(first_staged + at) * N, x);
+            });
+            end_group_of_copies();
+        }
+    }
+};
+
 template<class T>
 __global__ void __launch_bounds__(1024)
     fused_long_kernel(CrossEntropy shape, int staged, T *logits, const int64_t *targets, float *losses, uint8_t *left) {
     wait_for_earlier_kernels();
     constexpr int N = wide<T>;
     extern __shared__ float shared[];
-    const int threads = static_cast<int>(blockDim.x);
-    const int thread = static_cast<int>(threadIdx.x);
-
-    // Of each thread: vectors v * threads + thread in registers for v < long_held, in shared memory for the next
-    // `staged` v. Nobody reads what another thread has copied or will overwrite.
-    auto *stage = reinterpret_cast<Vector<T, N> *>(shared + statistics_floats) + thread;
-    const int first_staged = long_held * threads + thread;
-    const int64_t held_elements = min(shape.classes, static_cast<int64_t>(long_held) * threads * N);
-    const int64_t on_chip = min(shape.classes, static_cast<int64_t>(long_held + staged) * threads * N);
-    // The thread's vectors of those, of which the last may be missing.
-    const int mine = (static_cast<int>(on_chip / N) - first_staged + threads - 1) / threads;
-    constexpr int groups = 4; // of copies; work on one goes on while the next ones are under way
-    const int group = (staged + groups - 1) / groups;
-    // body(vectors from the first staged one of the thread) for those of group g; in shared and in global memory
-    const auto each_staged = [&](int g, auto body) {
-        const int end = min((g + 1) * group, mine) * threads;
-        for (int at = g * group * threads; at < end; at += threads) {
-            body(at);
-        }
-    };
-
-    Place place = {static_cast<int64_t>(blockIdx.x), thread, threads, true};
+    const OnChip<T> chip(shape, staged, shared);
+    Place place = {static_cast<int64_t>(blockIdx.x), static_cast<int>(threadIdx.x), chip.threads, true};
     T *row = logits + place.row * shape.classes;
-    const auto *source = reinterpret_cast<const Vector<T, N> *>(row) + first_staged;
 #pragma unroll
-    for (int g = 0; g < groups; ++g) {
-        each_staged(g, [&](int at) { copy_async(stage + at, source + at); });
+    for (int g = 0; g < chip.groups; ++g) {
+        chip.each_staged(g, [&](int at) { copy_async(chip.stage + at, chip.source(row) + at); });
         end_group_of_copies();
     }
-    Row<T, N, long_held> held(row, held_elements, place);
+    Row<T, N, long_held> held(row, chip.held_elements, place);
     for (int round = 0; place.row < shape.rows; ++round) {
         Statistics statistics;
-        const auto take_in = [&](int at) {
+        const auto add = [&](int64_t, const float(&x)[N]) { statistics.add<true>(shape, x); };
+        chip.take_in([&](int at) {
             float x[N];
-            widen(stage[at], x);
-            statistics.add<true>(shape, x);
-        };
-        wait_for_copies_but<3>();
-        each_staged(0, take_in);
-        wait_for_copies_but<2>();
-        each_staged(1, take_in);
-        wait_for_copies_but<1>();
-        each_staged(2, take_in);
-        wait_for_copies_but<0>();
-        each_staged(3, take_in);
-        held.each([&](int64_t, const float(&x)[N]) { statistics.add<true>(shape, x); });
+            widen(chip.stage[at], x);
+            add(0, x);
+        });
+        held.each(add);
         held.stay_narrow();
-        each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
-                                       [&](int64_t, const float(&x)[N]) { statistics.add<true>(shape, x); });
+        each_in_batches<N, long_batch>(row + chip.elements, shape.classes - chip.elements, place, add);
         // Not sooner: registers are short above, and the reduction waits anyway.
         const int64_t target = targets[place.row];
         const int64_t next = place.row + gridDim.x;
@@ -169,42 +218,24 @@ __global__ void __launch_bounds__(1024)
         T *next_row = logits + next * shape.classes;
         const bool last_word = has_target(shape, Vectors<N, false>(row, shape.classes), place, target);
         const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
-        statistics.reduce_over(threads, shared + (round & 1) * statistics_arrays * most_warps);
+        statistics.reduce_over(chip.threads, shared + (round & 1) * statistics_arrays * most_warps);
         const Gradient gradient(shape, target, wanted, shape.scale,
                                 Exponential(log2_e, statistics.exponentials.largest), statistics.exponentials.sum);
         const bool leaves = target == shape.ignore_index || !gradient.exponential.in_range();
-        if (thread == 0) {
+        if (place.thread == 0) {
             left[place.row] = leaves ? 1 : 0;
         }
         if (last_word && !leaves) {
             losses[place.row] = statistics.loss(shape, wanted);
         }
-        const auto write = [&](int64_t i, const float(&x)[N]) {
-            if (!leaves) {
-                float y[N];
-                gradient.of<true>(x, y);
-                store<N>(row + i, y);
-            }
-        };
-        each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
-                                       [&](int64_t i, const float(&x)[N]) { write(on_chip + i, x); });
+        const GradientWriter<T> write = {gradient, row, leaves};
+        each_in_batches<N, long_batch>(row + chip.elements, shape.classes - chip.elements, place,
+                                       [&](int64_t i, const float(&x)[N]) { write(chip.elements + i, x); });
         held.each(write);
         if (has_next) {
-            held = Row<T, N, long_held>(next_row, held_elements, place);
+            held = Row<T, N, long_held>(next_row, chip.held_elements, place);
         }
-        source = reinterpret_cast<const Vector<T, N> *>(next_row) + first_staged;
-#pragma unroll
-        for (int g = 0; g < groups; ++g) {
-            each_staged(g, [&](int at) {
-                float x[N];
-                widen(stage[at], x);
-                if (has_next) {
-                    copy_async(stage + at, source + at);
-                }
-                write(static_cast<int64_t>(first_staged + at) * N, x);
-            });
-            end_group_of_copies();
-        }
+        chip.write_and_fetch(write, has_next ? next_row : nullptr);
         if (last_word && !leaves && shape.is_class(target)) {
             row[target] = from_f32<T>(gradient.at_target);
         }

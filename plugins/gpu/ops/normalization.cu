@@ -54,6 +54,55 @@ struct Shape {
     bool zero_centered;
 };
 
+// The row that is normalized: the sum of two as it is stored, or the input alone.
+template<bool fused, int N, int V, class T>
+__device__ __forceinline__ Row<T, N, V> row_of_sum(const T *input, const T *residual, T *sum, int64_t n,
+                                                   const Place &place) {
+    if constexpr (!fused) {
+        return Row<T, N, V>(input, n, place);
+    } else if constexpr (V == 0) {
+        const Row<T, N, 0> a(input, n, place), b(residual, n, place);
+        a.each(b, [&](int64_t i, const float(&x)[N], const float(&y)[N]) {
+            float both[N];
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                both[k] = x[k] + y[k];
+            }
+            store<N>(sum + i, both);
+        });
+        return Row<T, N, 0>(sum, n, place); // each thread reads again what it wrote itself
+    } else {
+        Row<T, N, V> row(input, n, place);
+        const Row<T, N, V> other(residual, n, place);
+        row.each_vector([&](int v, int i) {
+            float a[N], b[N];
+            row.get(v, i, a);
+            other.get(v, i, b);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                a[k] += b[k];
+            }
+            row.set(v, a);
+            store<N>(sum + static_cast<int64_t>(i) * N, a);
+        });
+        return row;
+    }
+}
+
+// The squares of what is left without the mean.
+template<class T, int N, int V>
+__device__ __forceinline__ float squares_around(float mean, const Row<T, N, V> &row) {
+    float square = 0;
+    row.each([&](int64_t, const float(&values)[N]) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            const float off = values[k] - mean;
+            square = fmaf(off, off, square);
+        }
+    });
+    return square;
+}
+
 // `residual` and `sum` are null for rmsnorm_fwd.
 // Rows are those of input, output, residual and sum.
 template<class T, class U, int N, int V, bool fused, class Rows>
@@ -65,40 +114,13 @@ __global__ void __launch_bounds__(1024)
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     const int64_t n = place.exists ? shape.n : 0;
-    // What is normalized: the sum as it is stored, or the input.
-    const T *source = input + rows.at(0, place.row);
+    input += rows.at(0, place.row);
     output += rows.at(1, place.row);
     if constexpr (fused) {
         residual += rows.at(2, place.row);
         sum += rows.at(3, place.row);
     }
-    if constexpr (fused && V == 0) {
-        const Row<T, N, 0> a(source, n, place), b(residual, n, place);
-        a.each(b, [&](int64_t i, const float(&x)[N], const float(&y)[N]) {
-            float both[N];
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                both[k] = x[k] + y[k];
-            }
-            store<N>(sum + i, both);
-        });
-        source = sum; // each thread reads again what it wrote itself
-    }
-    Row<T, N, V> x(source, n, place);
-    if constexpr (fused && V > 0) {
-        const Row<T, N, V> other(residual, n, place);
-        x.each_vector([&](int v, int i) {
-            float a[N], b[N];
-            x.get(v, i, a);
-            other.get(v, i, b);
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                a[k] += b[k];
-            }
-            x.set(v, a);
-            store<N>(sum + static_cast<int64_t>(i) * N, a);
-        });
-    }
+    Row<T, N, V> x = row_of_sum<fused, N, V>(input, residual, sum, n, place);
     const Weights<U, N, V> weights(x, weight);
     float square = 0;
     x.each([&](int64_t, const float(&values)[N]) {
@@ -157,14 +179,7 @@ __global__ void __launch_bounds__(1024)
     // left without the mean.
     const bool again = !(sums[1] <= 32.0f * count * variance && sums[1] <= FLT_MAX);
     if (any_that_reduces_along(again, threads)) {
-        float square = 0;
-        x.each([&](int64_t, const float(&values)[N]) {
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                const float off = values[k] - mean;
-                square = fmaf(off, off, square);
-            }
-        });
+        float square = squares_around(mean, x);
         x.stay_narrow();
         square = reduce<Sum>(square, threads, shared + 2 * most_warps);
         variance = again ? square / count : variance; // what a row gets does not depend on its neighbours

@@ -52,24 +52,28 @@ __device__ __forceinline__ unsigned flagged(const Vector<uint8_t, N> &mask) {
     return bits;
 }
 
-// With a negative scale the elements are those of -x, and the scale its magnitude.
-template<class T, int N, int V, Keys keys>
-__global__ void __launch_bounds__(1024)
-    forward_kernel(Softmax shape, int threads, const T *inputs, const uint8_t *masks, T *outputs) {
-    wait_for_earlier_kernels();
-    let_the_next_start(128);
-    extern __shared__ float shared[];
-    const Place place = place_of(threads, shape.rows);
-    const T *input = inputs + place.row * shape.n;
-    T *output = outputs + place.row * shape.n;
-    const int64_t n = place.exists ? shape.n : 0;
-    const int64_t seen = place.exists ? shape.seen<keys>(place.row) : 0;
-    const int64_t end = whole_vectors<N>(seen);
-    const uint8_t *mask = keys == Keys::masked && place.exists ? masks + shape.row_of_mask(place.row) * n : nullptr;
-    const bool negative = shape.scale < 0.0f;
-    const float factor = fabsf(shape.scale) * log2_e;
+// The row of a group of threads, or none. With a negative scale the elements are those of -x, and the scale its
+// magnitude.
+template<class T, int N, Keys keys>
+struct SoftmaxRow {
+    Place place;
+    const T *input;
+    T *output;
+    int64_t n, seen, end; // the latter: as many as are read, in whole vectors
+    const uint8_t *mask;
+    bool negative;
+    float factor;
 
-    const auto hidden_at = [&](int64_t i) -> unsigned {
+    __device__ __forceinline__ SoftmaxRow(const Softmax &shape, int threads, const T *inputs, const uint8_t *masks,
+                                          T *outputs)
+        : place(place_of(threads, shape.rows)), input(inputs + place.row * shape.n),
+          output(outputs + place.row * shape.n), n(place.exists ? shape.n : 0),
+          seen(place.exists ? shape.seen<keys>(place.row) : 0), end(whole_vectors<N>(seen)),
+          mask(keys == Keys::masked && place.exists ? masks + shape.row_of_mask(place.row) * n : nullptr),
+          negative(shape.scale < 0.0f), factor(fabsf(shape.scale) * log2_e) {}
+
+    // A bit for each of the N keys from i on that is not seen.
+    __device__ __forceinline__ unsigned hidden_at(int64_t i) const {
         if constexpr (keys == Keys::causal) {
             return past<N>(i, seen);
         } else if constexpr (keys == Keys::masked) {
@@ -77,126 +81,166 @@ __global__ void __launch_bounds__(1024)
         } else {
             return 0u;
         }
-    };
+    }
+};
 
-    if constexpr (V == 0) {
-        const auto each = [&](auto body) {
-            in_batches<N>(end, place, [&](int64_t from, int64_t count) {
-                const Row<T, N, batch> part(input + from, count, place);
-                part.each([&](int64_t i, const float(&values)[N]) {
-                    float x[N];
+template<int N>
+__device__ __forceinline__ void clear_hidden(float (&y)[N], unsigned hidden) {
 #pragma unroll
-                    for (int k = 0; k < N; ++k) {
-                        x[k] = negative ? -values[k] : values[k];
-                    }
-                    body(from + i, x, hidden_at(from + i));
-                });
-            });
-        };
-        float total[2]; // an ExpSum
-        gather_exp_sum(total, factor, threads, shared, [&](auto is_in_range, float(&values)[2]) {
-            ExpSum mine;
-            each([&](int64_t, const float(&x)[N], unsigned hidden) {
-                mine.add<decltype(is_in_range)::value != 0>(x, factor, hidden);
-            });
-            values[0] = mine.largest;
-            values[1] = mine.sum;
-        });
-        const Exponential of_all(factor, total[0]);
-        const float scale = 1.0f / total[1]; // of nothing but minus infinity no number, as it should be
-        visit_range(of_all, [&](auto is_in_range) {
-            each([&](int64_t i, const float(&x)[N], unsigned hidden) {
-                float y[N];
-                of_all.of<decltype(is_in_range)::value != 0>(x, y);
+    for (int k = 0; k < N; ++k) {
+        y[k] = (hidden >> k & 1) != 0 ? 0.0f : y[k];
+    }
+}
+
+// The row is read twice.
+template<class T, int N, Keys keys>
+__device__ __forceinline__ void forward_in_batches(const SoftmaxRow<T, N, keys> &of, int threads, float *shared) {
+    const auto each = [&](auto body) {
+        in_batches<N>(of.end, of.place, [&](int64_t from, int64_t count) {
+            const Row<T, N, batch> part(of.input + from, count, of.place);
+            part.each([&](int64_t i, const float(&values)[N]) {
+                float x[N];
 #pragma unroll
                 for (int k = 0; k < N; ++k) {
-                    y[k] = (hidden >> k & 1) != 0 ? 0.0f : y[k] * scale;
+                    x[k] = of.negative ? -values[k] : values[k];
                 }
-                store<N>(output + i, y);
+                body(from + i, x, of.hidden_at(from + i));
             });
         });
-    } else {
-        Row<T, N, V> row(input, end, place);
-        if (negative) {
+    };
+    float total[2]; // an ExpSum
+    gather_exp_sum(total, of.factor, threads, shared, [&](auto is_in_range, float(&values)[2]) {
+        ExpSum mine;
+        each([&](int64_t, const float(&x)[N], unsigned hidden) {
+            mine.add<decltype(is_in_range)::value != 0>(x, of.factor, hidden);
+        });
+        values[0] = mine.largest;
+        values[1] = mine.sum;
+    });
+    const Exponential of_all(of.factor, total[0]);
+    const float scale = 1.0f / total[1]; // of nothing but minus infinity no number, as it should be
+    visit_range(of_all, [&](auto is_in_range) {
+        each([&](int64_t i, const float(&x)[N], unsigned hidden) {
+            float y[N];
+            of_all.of<decltype(is_in_range)::value != 0>(x, y);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                y[k] = (hidden >> k & 1) != 0 ? 0.0f : y[k] * scale;
+            }
+            store<N>(of.output + i, y);
+        });
+    });
+}
+
+// A row in registers. What the mask says is read once; where keys end is known without a register for each vector.
+template<class T, int N, int V, Keys keys>
+struct HeldRow {
+    const SoftmaxRow<T, N, keys> &of;
+    Row<T, N, V> row;
+    unsigned flags[keys == Keys::masked ? V : 1] = {};
+
+    __device__ __forceinline__ explicit HeldRow(const SoftmaxRow<T, N, keys> &whole)
+        : of(whole), row(whole.input, whole.end, whole.place) {
+        if (of.negative) {
             row.negate();
         }
-        // What the mask says is read once; where keys end is known without a register for each vector.
-        unsigned flags[keys == Keys::masked ? V : 1] = {};
         if constexpr (keys == Keys::masked) {
-            row.each_vector([&](int v, int i) { flags[v] = hidden_at(static_cast<int64_t>(i) * N); });
-        }
-        const auto hidden_of = [&](int v, int i) {
-            return keys == Keys::masked ? flags[keys == Keys::masked ? v : 0] : hidden_at(static_cast<int64_t>(i) * N);
-        };
-        // Exponentials are relative to the thread's own largest element first, so that the group meets once.
-        ExpSum mine;
-        row.each_vector([&](int v, int i) {
-            const unsigned hidden = hidden_of(v, i);
-            float x[N];
-            row.get(v, i, x);
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                mine.largest = fmaxf(mine.largest, (hidden >> k & 1) != 0 ? -INFINITY : x[k]);
-            }
-        });
-        row.stay_narrow();
-        const auto powers = [&](auto is_in_range, int v, int i, const Exponential &exponential, float(&to)[N]) {
-            const unsigned hidden = hidden_of(v, i);
-            float x[N];
-            row.get(v, i, x);
-            exponential.of<decltype(is_in_range)::value != 0>(x, to);
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                to[k] = (hidden >> k & 1) != 0 ? 0.0f : to[k];
-            }
-        };
-        // Where registers are enough, exponentials are computed once.
-        constexpr bool kept = V * N <= 32;
-        float keep[kept ? V : 1][N];
-        const Exponential mine_only(factor, mine.largest);
-        visit_range(mine_only, [&](auto is_in_range) {
-            row.each_vector([&](int v, int i) {
-                float(&e)[N] = keep[kept ? v : 0];
-                powers(is_in_range, v, i, mine_only, e);
-#pragma unroll
-                for (int k = 0; k < N; ++k) {
-                    mine.sum += e[k];
-                }
-            });
-        });
-        row.stay_narrow();
-        const ExpSum total = reduce_exp_sum<Relative::by_range>(mine, factor, threads, shared);
-        const Exponential of_all(factor, total.largest);
-        const float of_mine = !kept ? 1.0f : mine.sum == 0.0f ? 0.0f : mine_only.to<Relative::by_range>(of_all);
-        const float scale = of_mine / total.sum;
-        const auto write = [&](auto is_in_range) {
-            row.each_vector([&](int v, int i) {
-                float(&e)[N] = keep[kept ? v : 0];
-                if constexpr (!kept) {
-                    powers(is_in_range, v, i, of_all, e);
-                }
-#pragma unroll
-                for (int k = 0; k < N; ++k) {
-                    e[k] *= scale;
-                }
-                if (total.sum == 0.0f) { // nothing but minus infinity, which is no number from itself
-                    const unsigned hidden = hidden_of(v, i);
-#pragma unroll
-                    for (int k = 0; k < N; ++k) {
-                        e[k] = (hidden >> k & 1) != 0 ? 0.0f : NAN;
-                    }
-                }
-                store<N>(output + static_cast<int64_t>(i) * N, e);
-            });
-        };
-        if constexpr (kept) {
-            write(Number<1>{});
-        } else {
-            visit_range(of_all, write);
+            row.each_vector([&](int v, int i) { flags[v] = of.hidden_at(static_cast<int64_t>(i) * N); });
         }
     }
+    __device__ __forceinline__ unsigned hidden(int v, int i) const {
+        return keys == Keys::masked ? flags[keys == Keys::masked ? v : 0] : of.hidden_at(static_cast<int64_t>(i) * N);
+    }
+    __device__ __forceinline__ float largest() const {
+        float best = -INFINITY;
+        row.each_vector([&](int v, int i) {
+            const unsigned without = hidden(v, i);
+            float x[N];
+            row.get(v, i, x);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                best = fmaxf(best, (without >> k & 1) != 0 ? -INFINITY : x[k]);
+            }
+        });
+        return best;
+    }
+    template<bool is_in_range>
+    __device__ __forceinline__ void powers(int v, int i, const Exponential &exponential, float (&to)[N]) const {
+        const unsigned without = hidden(v, i);
+        float x[N];
+        row.get(v, i, x);
+        exponential.of<is_in_range>(x, to);
+        clear_hidden(to, without);
+    }
+};
+
+template<class T, int N, int V, Keys keys>
+__device__ __forceinline__ void forward_held(const SoftmaxRow<T, N, keys> &of, int threads, float *shared) {
+    HeldRow<T, N, V, keys> held(of);
+    // Exponentials are relative to the thread's own largest element first, so that the group meets once.
+    ExpSum mine;
+    mine.largest = held.largest();
+    held.row.stay_narrow();
+    // Where registers are enough, exponentials are computed once.
+    constexpr bool kept = V * N <= 32;
+    float keep[kept ? V : 1][N];
+    const Exponential mine_only(of.factor, mine.largest);
+    visit_range(mine_only, [&](auto is_in_range) {
+        held.row.each_vector([&](int v, int i) {
+            float(&e)[N] = keep[kept ? v : 0];
+            held.template powers<decltype(is_in_range)::value != 0>(v, i, mine_only, e);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                mine.sum += e[k];
+            }
+        });
+    });
+    held.row.stay_narrow();
+    const ExpSum total = reduce_exp_sum<Relative::by_range>(mine, of.factor, threads, shared);
+    const Exponential of_all(of.factor, total.largest);
+    const float of_mine = !kept ? 1.0f : mine.sum == 0.0f ? 0.0f : mine_only.to<Relative::by_range>(of_all);
+    const float scale = of_mine / total.sum;
+    const auto write = [&](auto is_in_range) {
+        held.row.each_vector([&](int v, int i) {
+            float(&e)[N] = keep[kept ? v : 0];
+            if constexpr (!kept) {
+                held.template powers<decltype(is_in_range)::value != 0>(v, i, of_all, e);
+            }
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                e[k] *= scale;
+            }
+            if (total.sum == 0.0f) { // nothing but minus infinity, which is no number from itself
+#pragma unroll
+                for (int k = 0; k < N; ++k) {
+                    e[k] = NAN;
+                }
+                clear_hidden(e, held.hidden(v, i));
+            }
+            store<N>(of.output + static_cast<int64_t>(i) * N, e);
+        });
+    };
+    if constexpr (kept) {
+        write(Number<1>{});
+    } else {
+        visit_range(of_all, write);
+    }
+}
+
+template<class T, int N, int V, Keys keys>
+__global__ void __launch_bounds__(1024)
+    forward_kernel(Softmax shape, int threads, const T *inputs, const uint8_t *masks, T *outputs) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
+    extern __shared__ float shared[];
+    const SoftmaxRow<T, N, keys> row(shape, threads, inputs, masks, outputs);
+    if constexpr (V == 0) {
+        forward_in_batches(row, threads, shared);
+    } else {
+        forward_held<T, N, V>(row, threads, shared);
+    }
     if constexpr (keys == Keys::causal) {
-        clear<N>(output, end, n, place);
+        clear<N>(row.output, row.end, row.n, row.place);
     }
 }
 
