@@ -50,12 +50,13 @@ cli::CommandLine describe_options(Request &request) {
     line.text("device", "DEVICE", request.device, "where to run: \"cpu\" (the default) or \"cuda:1\"");
     line.number("rounds", request.rounds, 1, 10000, "at most so many rounds for each shape; 15 by default");
     line.duration("budget", "TIME", request.seconds, "for each shape, such as 10s, 500ms or 2m; 2s by default");
-    line.flag("cold", request.cold, "inputs and outputs take turns that no cache holds");
+    line.flag("cold", request.cold, "runs cycle through copies of the tensors, too many for any cache");
     line.text("compare", "FILE", request.compare, "say what got faster or slower since this --json document");
     line.one(
         "fail-above", "RATIO", [&request](const std::string &text) { request.fail_above = ratio_of(text); },
-        "with --compare: exit with 1 when something takes over RATIO times as long, such as 1.1, and by more than it "
-        "spreads");
+        "with --compare: exit with 1 when something takes over RATIO (such as 1.1) times as long, and the difference "
+        "is "
+        "larger than the spread");
     line.text("csv", "FILE", request.csv, "write a table, a row for each implementation and shape");
     line.text("plot", "FILE.svg", request.plot, "draw fractions of the copy rate and times over size; needs gnuplot");
     line.flag("force", request.force, "overwrite the files of --csv and --plot");

@@ -38,10 +38,10 @@ cli::CommandLine describe_options(Request &request) {
                 "this case alone; with --seed, --op and --impl, as a finding shows them");
     line.number("threads", request.threads, 2, 256, "how many call at once where several do; 4 by default");
     line.duration("timeout", "TIME", request.timeout,
-                  "a case, with its repetitions, that takes longer hangs; 60s by default");
+                  "a case that takes longer, with its repetitions, is a hang; 60s by default");
     line.duration("config-time", "TIME", request.config_seconds, "for the configs of one shape; 5s by default");
     line.text("glibc", "VERSION", request.newest_glibc, is_version, "a version such as 2.28",
-              "the file must not need a newer one than this");
+              "the newest glibc that the file may need");
     line.flag("list", request.lists, "name the ops and implementations that would be checked");
     line.format(request.json, "docs/plugin-check-json.md");
     line.text("junit", "FILE", request.junit, "write a report that build servers read");
@@ -78,8 +78,9 @@ signature, against the op's reference implementation.
 It finds results that are wrong, not written or not repeatable; reads and writes
 beside tensors; inputs that change; calls that crash, hang, fail, or disturb
 each other on several threads; configs of the tune file that compute something
-else; dtypes that are listed and always declined; and of the file, symbols that
-meet those of others, search paths, and code that is written to.
+else; dtypes that are listed and always declined; and in the file itself,
+symbols that may clash with those of others, search paths, and code that is
+changed while it is loaded.
 
 Inputs are different each time; the seed that is printed repeats them.)",
                                   examples},

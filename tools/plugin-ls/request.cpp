@@ -67,11 +67,11 @@ cli::CommandLine describe_options(Request &request) {
     asks("rejected", nullptr, Show::rejected, "the plugins that were not taken, and why");
     asks("paths", nullptr, Show::paths, "where plugins are searched, in order, and what named each place");
     asks("policy", nullptr, Show::policy, "each setting in force and where it came from");
-    asks("devices", nullptr, Show::devices, "every device there is; of a type without one, why");
+    asks("devices", nullptr, Show::devices, "every device; for a type without one, why");
     asks("check", "FILE", Show::check, "judge one plugin file without running its code");
     asks("exists", "IMPL_ID", Show::exists, "print nothing; exit 0 if there is one, else 1");
     asks("freeze", nullptr, Show::freeze, "who serves what and how it is configured, as the JSON of a manifest");
-    asks("frozen", "FILE", Show::frozen, "whether that is here as this manifest has it, else what differs");
+    asks("frozen", "FILE", Show::frozen, "whether the choices here match that manifest, else what differs");
     asks("bug-report", nullptr, Show::bug_report, "everything somebody needs who cannot see this machine");
     line.modules(request.modules, "search this plugin file or directory first; may be repeated");
     line.prefix();

@@ -162,8 +162,8 @@ files and policies, in one signed file.)",
          read_commits},
         {{"verify",
           "PACKAGE [--pub NAME.pub] [--decrypt-key NAME.key]",
-          R"(says who signed a package, and that nothing in it was changed; of one that is encrypted all of it with
-             --decrypt-key alone.)",
+          R"(says who signed a package, and that nothing in it was changed; of an encrypted one, all is checked
+             only with --decrypt-key.)",
           {1, 1, "the PACKAGE", true},
           {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
          verify},

@@ -81,7 +81,7 @@ cli::CommandLine describe_options(Request &request) {
         "halving (the default): the slower half of the configs leaves after each round; exhaustive: all are timed "
         "equally often");
     line.flag("cold", sets(OPDOCK_TUNE_COLD), "flush the caches before each run");
-    line.flag("again", sets(OPDOCK_TUNE_AGAIN), "also what the database knows already");
+    line.flag("again", sets(OPDOCK_TUNE_AGAIN), "tune also what the database has already");
     line.flag("dry-run", sets(OPDOCK_TUNE_DRY_RUN), "keep nothing; forget: only count");
     line.text("plot", "FILE.svg", request.plot, "draw how much faster each became; needs gnuplot");
     line.text("out", "FILE", request.out, "export, merge, convert: write there and not to standard output");

@@ -22,9 +22,9 @@ std::shared_ptr<const DeviceProvider> cpu_provider();
 
 using DeviceProviders = std::vector<std::shared_ptr<const DeviceProvider>>;
 
-// Makes a device current for the calling thread as long as it lives, and puts back the one that was. A device that is
-// current already costs a question, a null provider nothing. Not where status() says so: the message is left as by
-// fail().
+// Makes a device current for the calling thread as long as it lives, and puts back the one that was. For a device that
+// is current already it only asks; for a null provider it does nothing. Where it fails, status() says so, and the
+// message is left as by fail().
 class [[nodiscard]] CurrentDevice {
   public:
     CurrentDevice(const opdock_host_api &host, const DeviceProvider *provider, int32_t index)

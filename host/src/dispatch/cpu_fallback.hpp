@@ -1,4 +1,4 @@
-// A call of a device's tensors on copies of them in the CPU's memory (policy item fallback_to_cpu).
+// Makes a device's call on the CPU, on copies of its tensors in the CPU's memory (policy item fallback_to_cpu).
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// An implementation on one device: whether it is available there, the state it made, how it has been doing.
+// An implementation on one device: whether it is available there, the state that it made there, and its failures.
 #pragma once
 
 #include <atomic>

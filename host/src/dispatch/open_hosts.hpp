@@ -1,4 +1,4 @@
-// The hosts of this process and the indices of their ops' handles, through forks and the ends of threads.
+// The open hosts of this process and the indices of their ops' handles, when the process forks and when threads end.
 #pragma once
 
 #include <cstdint>

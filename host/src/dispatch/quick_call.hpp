@@ -1,8 +1,8 @@
 // The hot path: a call that looks like a remembered one goes straight to the kernel.
 //
-// Written for the number of instructions and for how many loads wait for one another: what is compared lies side by
-// side, the dims of a matrix are compared without a loop or a branch, and nothing that can be known when a memo is made
-// is looked at here. tests/bench measures it.
+// Written for few instructions and for few loads that wait for one another: what is compared lies side by side, the
+// dims of a matrix are compared without a loop or a branch, and nothing that can be known when a memo is made is looked
+// at here. tests/bench measures it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What calls tell the host: who served, who failed, which memory is whose.
+// What calls report to the host: who served, who failed, which memos they keep.
 #include "dispatch/call_host.hpp"
 
 #include <algorithm>

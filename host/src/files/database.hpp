@@ -53,8 +53,8 @@ class Transaction {
     bool open_ = true;
 };
 
-// A database that is open. There is one at a time in a process, and none while it forks: SQLite's locks and what it
-// notes of open files would come into the child as some thread of the parent left them. So keep it for moments, and on
+// An open database. A process has one at a time, and none while it forks: a child would inherit SQLite's locks and its
+// records of open files in whatever state a thread of the parent left them. So keep it open for moments, and use it on
 // one thread.
 class OpenDatabase {
   public:

@@ -5,10 +5,10 @@
 
 namespace opdock::core {
 
-// Times of files are those of the last tick of the kernel's clock, before Linux 6.13 and on some filesystems since: a
-// file that is changed twice within one looks the same after both. Waits, for some milliseconds at most, until a
-// further change of the file shows; to be called before its content is looked at. Of a server's clock nothing can be
-// said.
+// A file's times are those of the kernel clock's last tick (before Linux 6.13, and on some filesystems since): a file
+// that is changed twice within a tick looks the same after both. Waits, some milliseconds at most, until a further
+// change of the file would show. Call it before looking at the content. Network filesystems give no guarantee about
+// timestamps.
 void wait_until_changes_show(const FileIdentity &identity);
 
 } // namespace opdock::core

@@ -1,9 +1,9 @@
 // Who else could put something in a file's place: owners and permissions of the file, of its folder and of every folder
 // and link on the way to it, as it is written and as it really is.
 //
-// Allowed are root and the effective user; the group of root and the effective group may write. That is so whether the
-// mode lets somebody write or a POSIX ACL. Above a file's own folder everybody may write where the sticky bit keeps
-// them from replacing what is not theirs, as in /tmp. Links of /proc are at fault: they lead elsewhere than they say.
+// Owners may be root and the effective user; root's group and the effective group may write as well, by the
+// mode or by a POSIX ACL. Above a file's own folder everybody may write where the sticky bit keeps them from replacing
+// what is not theirs, as in /tmp. Links of /proc are at fault: they lead elsewhere than they say.
 #pragma once
 
 #include <list>

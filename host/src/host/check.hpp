@@ -21,7 +21,7 @@ struct CheckSettings {
     std::string library_path; // LD_LIBRARY_PATH
 };
 
-// Those that a host of this environment has. Throws Error(OPDOCK_INVALID_POLICY) for what would keep it from opening.
+// The conditions of a host in this environment. Throws Error(OPDOCK_INVALID_POLICY) for what keeps it from opening.
 CheckSettings check_settings(const Environment &environment, const std::string &system_file = system_policy_file);
 
 // Judges the file as a host would that was asked for it, or for the folder of a plugin.json that names it: by its place

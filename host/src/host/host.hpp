@@ -1,4 +1,4 @@
-// An opened host: brings plugins in, and tells of what it has. What calls need of it is the CallHost.
+// An open host: loads plugins, and describes what it has. Its base CallHost has what calls need.
 #pragma once
 
 #include <atomic>
@@ -117,7 +117,7 @@ class Host : public CallHost, public PluginOpener {
     Scan scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record);
     // `kept`: what the cache has of it.
     Scan known_scan(const DeferredPlugin::Place &place, std::optional<Scan> kept, const std::string &path);
-    // Whether it goes with the machine, the policy and what was taken before; throws Rejected.
+    // Throws Rejected unless it fits the machine, the policy and what was taken before.
     void judge_scan(const Scan &scan, const DeferredPlugin::Place &place, const Catalog &into, PluginRecord &record);
     // Tries it in a process of its own, if there is a probe; throws Rejected where it may not be opened without.
     void try_plugin(Scan &scan, const DeferredPlugin::Place &place, const std::string &path);

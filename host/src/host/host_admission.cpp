@@ -1,4 +1,4 @@
-// A host takes what it may of a plugin's registration.
+// Adds what a host may take of a plugin's registration to the catalog.
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-// Plugins come into a host: they are found, looked at, and tried in a process of their own.
+// Loads plugins into a host: finds them, inspects them, and tries each in a process of its own.
 #include <algorithm>
 #include <set>
 #include <string>

@@ -8,8 +8,8 @@
 
 namespace opdock::core {
 
-// For a person who asks about a file: it takes a process of the system's dynamic loader, which lists the libraries it
-// would take, and reads them all. The file must have passed inspection and name no auditors: those would run.
+// For `plugin-ls --check`: starts the system's dynamic loader, which lists the libraries it would take, and reads them
+// all. The file must have passed inspection and name no auditors: those would run.
 std::optional<Rejection> judge_dependencies(const std::filesystem::path &path);
 
 } // namespace opdock::core

@@ -1,6 +1,6 @@
 // Judges a file before any of its code runs: is it a whole ELF shared object for this machine, does its note say that
 // it is a plugin this host can take, does it export the entry, and would the dynamic loader take it as far as can be
-// told from outside? Libraries and symbols that are missing only the loader finds.
+// told from outside? Only the loader finds missing libraries and symbols.
 #pragma once
 
 #include <filesystem>

@@ -2,9 +2,9 @@
 // as ld.so(8) says, and the rules for places (path_rules.hpp) of each folder that it would look into and of each
 // library that it would take there.
 //
-// Judged are places that the plugin, a library of it, the program (DT_RPATH) or LD_LIBRARY_PATH names. What the loader
-// finds without them, in the folders of the system, is the system's; what code loads by itself (dlopen) nobody knows
-// before.
+// Judges places that the plugin, a library of it, the program (DT_RPATH) or LD_LIBRARY_PATH names. What the loader
+// finds elsewhere, in the system's folders, is the system's. What code loads by itself (dlopen) is not known
+// beforehand.
 #pragma once
 
 #include <map>

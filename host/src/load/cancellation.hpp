@@ -1,5 +1,5 @@
-// pthread_cancel ends a thread where it waits: files, logs and databases would be left half done. So it waits while the
-// host works, and happens in kernels only, whose frames it unwinds.
+// pthread_cancel ends a thread where it blocks, which would leave files, logs and databases half done. So cancellation
+// is held back while the host works. It happens in kernels only, and unwinds their frames.
 #pragma once
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// What code that is merely loaded must not change of the process: it is put back, and said.
+// The state of the process that loading a plugin must not change: puts it back, with a warning.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // The stage that runs a plugin's entry and turns what it registers into values.
 //
-// All errors are kept, not only the first; a plugin that had one leaves nothing. What is wrong with one op or
+// All errors are kept, not only the first; a plugin with an error registers nothing. What is wrong with one op or
 // implementation of a plugin for a newer ABI is no error: this host may not know what it asks for. The registry a
 // plugin was given stays allocated, so that one that kept the pointer gets an error status later and not a crash.
 #pragma once

@@ -16,7 +16,7 @@
 
 namespace opdock::core {
 
-// The longest string looked at before its end is given up on: a pointer to something that is no string.
+// A string without an end within so many bytes is a pointer to something else.
 inline constexpr size_t max_text_bytes = 4096;
 
 // A string of a struct's field; the empty string for null.

@@ -1,4 +1,4 @@
-// Code that may go while the host is open: implementations that a program registered for a while.
+// Code that may go while the host is open: the implementations of a module that its program may take away again.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Tries a plugin in a process of its own: what it registers comes back as data; what it breaks is not ours.
+// Tries a plugin in a process of its own: what it registers comes back as data, and what it breaks is that process.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // Scans of plugins' files, kept between processes: with it a host knows every op and implementation without opening a
 // plugin, and does not run twice what killed its probe once.
 //
-// It may fail in every way and costs no plugin then, only time; what went wrong is one warning.
+// A failure of the cache, of whatever kind, costs time and no plugin; it is one warning.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// What of a plugin's registration a host takes: a pure function.
+// Decides which parts of a plugin's registration a host takes: a pure function.
 //
-// Two plugins may want the same thing: an impl_id, the meaning of an op, a device type. One of them has it and the
-// other does without, and is served in everything else: nobody takes a whole plugin away by registering a name of it.
+// Two plugins may want the same thing: an impl_id, the meaning of an op, a device type. One of them has it; the other
+// does without it and keeps everything else. So no plugin can disable another one by registering one of its names.
 #pragma once
 
 #include <memory>

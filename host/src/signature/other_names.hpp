@@ -16,7 +16,7 @@ struct OtherName {
 std::span<const OtherName> other_names();
 
 // "gelu_bwd" for "dgelu": what opdock calls the op that Transformer Engine calls so. Every other name as it is.
-// Followed by a NUL where `name` is.
+// NUL-terminated if `name` is.
 std::string_view standard_name(std::string_view name);
 
 // The ops for a name, separated by blanks; "" when it is in no row. Also for one that a library writes in another way:

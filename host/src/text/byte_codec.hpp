@@ -1,4 +1,4 @@
-// Values as bytes and back, for what only this machine reads again. Reading believes nothing.
+// Encodes values as bytes and decodes them, for what only this machine reads again. Decoding checks everything.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // What tuning found, kept between processes in SQLite (the user's cache, or PLUGIN_TUNE_DB).
 //
-// It may fail in every way and costs no call then: what cannot be read is not known, what cannot be written is told to
-// whoever asked for it. Any number of processes read and write one file.
+// A failure, of whatever kind, costs no call: what cannot be read is not known, and a write that fails is reported to
+// its caller. Any number of processes read and write one file.
 #pragma once
 
 #include <cstddef>

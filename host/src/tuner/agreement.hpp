@@ -1,4 +1,4 @@
-// Whether two configs of one kernel computed the same: what differs may differ by rounding only.
+// Whether two configs of one kernel computed the same results, up to rounding.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An extension: to be told when queued work has run, by a function in place of a thread that waits.
+/* An extension: has a function called when queued work has run, so that no thread has to wait for it.
  *
  * The host's; see opdock_host_api.get_extension. Since ABI 1.0. */
 #ifndef OPDOCK_ABI_COMPLETION_H

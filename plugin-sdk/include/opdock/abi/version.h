@@ -12,9 +12,9 @@
  *      never hide a field that a later version puts there.
  *   2. These never grow, as others have them in arrays or hand them on: opdock_call, opdock_value, opdock_attribute,
  *      opdock_text, and opdock_op, opdock_target and opdock_setting of opdock.h.
- *   3. A table of functions grows in the same way. Whoever wants a function that is younger than the oldest host that
- *      it is for asks with OPDOCK_HAS_FIELD, and does without it.
- *   4. Unknown bits of `flags` mean nothing. Who has an unknown bit in `required_flags` is left out.
+ *   3. A table of functions grows in the same way. Code that is also for hosts without a function asks for it with
+ *      OPDOCK_HAS_FIELD, and does without it where it is missing.
+ *   4. Unknown bits of `flags` mean nothing. What has an unknown bit in `required_flags` is left out.
  *   5. New numbers (dtypes, types of attributes and knobs, kinds) make a host leave out the op or the implementation
  *      that uses them, and nothing else of its plugin. An unknown status counts as OPDOCK_FAILED.
  *   6. An op grows by attributes with defaults, optional parameters and dtypes (op.h). A kernel is called with what its

@@ -73,8 +73,9 @@ typedef struct opdock_options {
     /* Plugin files or directories, absolute, searched before everything else; asked for by name in the sense of strict.
      */
     const char *const *modules;
-    /* Receives every log line, newline not included, instead of stderr; null is stderr. Called on any thread, and while
-     * the host is at work: it must not call it. */
+    /* Receives every log message, such as "[opdock] [info] Op 'gelu' using ...", instead of stderr; null is stderr. A
+     * message may have several lines; the last newline is not included. Called on any thread, and while the host is at
+     * work: it must not call it. */
     void (*log)(void *user_data, int32_t level, const char *line);
     void *log_user_data;
     /* Memory for workspaces, and for what plugins keep (opdock/abi/allocator.h), aligned to 256; both null take the
@@ -220,11 +221,11 @@ typedef struct opdock_prepared {
     uint64_t alignment;
 } opdock_prepared;
 
-/* `args` describes the problem; data pointers may be null, and where they are not, who serves the call takes data that
- * are aligned like that. `policy` may be null (the one in force). */
+/* `args` describes the problem. Its data pointers may be null; where they are not, an implementation is chosen that
+ * takes data of their alignment. `policy` may be null (the one in force). */
 OPDOCK_API opdock_status opdock_prepare(opdock_op *op, const opdock_args *args, const opdock_policy *policy,
                                         opdock_prepared **prepared);
-/* While the host is open, as its plan is of it. Null is ignored. */
+/* To be called while the host is open, which its plan belongs to. Null is ignored. */
 OPDOCK_API void opdock_prepared_destroy(opdock_prepared *prepared);
 
 /* Whether a call made now might choose differently. */
@@ -340,7 +341,7 @@ OPDOCK_API opdock_status opdock_device_time(opdock_host *host, DLDevice device, 
 /* opdock_tune_options.flags */
 #define OPDOCK_TUNE_COLD 1u    /* caches are flushed before each run */
 #define OPDOCK_TUNE_DRY_RUN 2u /* nothing is kept, in this process or in the database */
-#define OPDOCK_TUNE_AGAIN 4u   /* also what the database knows already */
+#define OPDOCK_TUNE_AGAIN 4u   /* tune also what the database has already */
 
 typedef struct opdock_tune_options {
     uint32_t struct_size;

@@ -4,9 +4,9 @@
  *     plan_create   allocator->allocate(problem->host, problem->device, NULL, bytes, &plan->packed);
  *     plan_destroy  allocator->free(host, device, NULL, plan->packed);
  *
- * Runs of the plan may have queued work on other streams, which freeing on the default stream, as here, waits for only
- * where that stream waits for all others, as CUDA's does for streams that are not non-blocking. Elsewhere plan_destroy
- * has to know that the runs are over, by an event that each of them records.
+ * Runs of the plan may have queued work on other streams. Freeing on the default stream, as here, waits for that work
+ * only where this stream waits for all others, as CUDA's does unless they are non-blocking. Elsewhere plan_destroy has
+ * to know that the runs are over, for instance by an event that each run records.
  *
  * It is the program's memory where the program brought an allocator (opdock_options.allocate_workspace), so that a
  * framework counts it with its own, else the device provider's. A kernel that runs needs none: its scratch memory is

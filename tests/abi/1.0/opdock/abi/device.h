@@ -5,7 +5,7 @@
  * may provide one type: one of opdock's own folder serves, else the first found. The host brings "cpu" itself.
  *
  * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
- * `opdock_host_api.fail`. `count` says 1024 at most; `index` is below. Streams and events are the type's native
+ * `opdock_host_api.fail`. `count` gives at most 1024; `index` is less than it. Streams and events are the type's native
  * handles; a null stream is the device's default stream.
  *
  * Since ABI 1.0. */
@@ -54,7 +54,7 @@ typedef struct opdock_device_provider {
     /* A host that does not know one of these bits leaves the provider out; see registry.h. */
     uint32_t required_flags;
     /* The DLDeviceType of this type's tensors: DLPack's number where it has one, else a number of the vendor's own from
-     * 1000 to 32767, for good. It belongs to one type in a process, so kDLExtDev, which everybody may think of, is for
+     * 1000 to 32767, for good. In a process it belongs to one type, so kDLExtDev, which anybody may choose, is for
      * trials alone. */
     int32_t dl_device_type;
     /* "cuda". Copied. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An implementation: one kernel for one op.
  *
- * The limits that can be said as data are said as data: the host drops an implementation by dtypes, architecture,
- * contiguity or alignment without calling it. What depends on the machine belongs in `available`, what depends on the
- * shapes in the kernel itself, which returns OPDOCK_UNSUPPORTED before it touches anything.
+ * State limits as data where that is possible: the host drops an implementation by dtypes, architecture, contiguity or
+ * alignment without calling it. What depends on the machine belongs in `available`, what depends on the shapes in the
+ * kernel itself, which returns OPDOCK_UNSUPPORTED before it touches anything.
  *
  * For a problem the host asks, in this order and each only where it is there:
  *

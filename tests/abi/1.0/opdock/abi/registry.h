@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plugin's entry is given: where it says what it brings.
+/* The table that a plugin's entry is given, to register what the plugin brings.
  *
  * Registration is a transaction. Each function checks its argument and returns OPDOCK_OK or OPDOCK_INVALID_ARGUMENT;
  * the host keeps every error, goes on, and in the end reports all of them and takes nothing of a plugin that had one.
