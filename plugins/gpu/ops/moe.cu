@@ -167,6 +167,28 @@ struct Choices {
     __device__ __forceinline__ bool has(int place) const { return place >= 0 && place < rows(); }
 };
 
+// A group of threads has a choice.
+template<class Bits>
+__global__ void __launch_bounds__(1024)
+    permute_few_kernel(Choices shape, int64_t n, int threads, const Bits *input, const int32_t *places, Bits *output) {
+    wait_for_earlier_kernels();
+    let_the_next_start(128);
+    const Place place = place_of(threads, shape.rows());
+    if (!place.exists) {
+        return;
+    }
+    const int at = places[place.row];
+    const bool is_dropped = at < 0;
+    const int64_t to = is_dropped ? -1 - at : at;
+    input += place.row / shape.k * n;
+    for (int64_t i = place.thread; i < n; i += threads) {
+        const Bits element = input[i];
+        if (to < shape.rows()) {
+            output[to * n + i] = is_dropped ? Bits{} : element;
+        }
+    }
+}
+
 // A group of threads has a token, reads it once and writes its k rows.
 template<class Bits>
 __global__ void __launch_bounds__(1024)
@@ -272,10 +294,12 @@ opdock::Status copy_rows(const opdock::Call &call) {
     if (n == 0) {
         return {};
     }
-    const RowPlan plan = plan_of(call, shape.tokens, n, 1);
-    return launch(call, plan.grid(shape.tokens, 0), permute_kernel<Bits>, shape, n, plan.threads,
-                  static_cast<const Bits *>(input_data(call, 0)), static_cast<const int32_t *>(input_data(call, 1)),
-                  static_cast<Bits *>(output_data(call, 0)));
+    const bool are_few = shape.rows() <= 8 * int64_t(compute_units(call));
+    const int64_t groups = are_few ? shape.rows() : shape.tokens;
+    const RowPlan plan = plan_of(call, groups, n, 1);
+    return launch(call, plan.grid(groups, 0), are_few ? permute_few_kernel<Bits> : permute_kernel<Bits>, shape, n,
+                  plan.threads, static_cast<const Bits *>(input_data(call, 0)),
+                  static_cast<const int32_t *>(input_data(call, 1)), static_cast<Bits *>(output_data(call, 0)));
 }
 
 opdock::Status permute(const opdock::Call &call) {
