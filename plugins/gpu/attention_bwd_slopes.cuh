@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(256) projections_kernel(GPU_READ_ONLY const Ba
     const T *grad = all.grad.row(batch, token, head), *output = all.output.row(batch, token, head);
     float one[8] = {}, other[8] = {}, sum[1] = {0.0f};
     if (at < a.e) {
-        if (all.grad.vectors && all.output.vectors) {
+        if (at + 8 <= a.e && all.grad.vectors && all.output.vectors) {
             load<8>(grad + at, one);
             load<8>(output + at, other);
         } else {

@@ -1,14 +1,12 @@
 // Sums of exponentials, for softmax and its logarithm: in one pass over a row, whatever its largest element is.
 //
-// The same source runs on the CPU in the tests; see tests/emulated_block.hpp.
+// The same source runs on the CPU in the tests; see tests/emulated.
 #pragma once
 
 #include <cfloat>
 #include <cmath>
 
-#ifndef GPU_EMULATED
 #include "implementation.hpp"
-#endif
 #include "reduce.cuh"
 
 namespace gpu {
@@ -17,7 +15,7 @@ inline constexpr float log2_e = 1.44269504088896341f;
 
 // 2^x within 2 units in the last place; 0 where that would be denormal.
 __device__ __forceinline__ float exp2_of(float x) {
-#if defined(__HIP__) || defined(GPU_EMULATED)
+#ifdef __HIP__
     return exp2f(x);
 #else
     float y;

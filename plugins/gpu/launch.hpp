@@ -56,8 +56,13 @@ opdock::Status launch(const opdock::Call &call, const Grid &grid, void (*kernel)
                       Arguments &&...arguments) {
     // What a kernel takes may differ from what is passed (int64_t from int); it reads its own types.
     return [&](Parameters... converted) {
+#ifdef GPU_EMULATED // tests/emulated/hip/hip_runtime.h
+        const std::function<void()> entry = [&] { kernel(converted...); };
+        return launch_kernel(call, grid, &entry, nullptr);
+#else
         void *pointers[] = {static_cast<void *>(&converted)...};
         return launch_kernel(call, grid, reinterpret_cast<const void *>(kernel), pointers);
+#endif
     }(std::forward<Arguments>(arguments)...);
 }
 

@@ -10,7 +10,9 @@
 #include "tensors.hpp"
 
 // The vendor is named as in the impl_id, so that policies find it where they look: vendor:cuda.
-#ifdef __HIP__
+#ifdef GPU_EMULATED
+OPDOCK_NOTE("opdock_hip", GPU_PLUGIN_VERSION, "hip", "cpu", "")
+#elif defined(__HIP__)
 OPDOCK_NOTE("opdock_hip", GPU_PLUGIN_VERSION, "hip", "rocm", "")
 #else
 OPDOCK_NOTE("opdock_cuda", GPU_PLUGIN_VERSION, "cuda", "cuda", "")
@@ -97,7 +99,9 @@ void gpu::Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, const
 OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
     return opdock::register_plugin(registry, [](opdock::Registry &wrapped) {
         wrapped.vendor(vendor());
+#ifndef GPU_EMULATED
         wrapped.device(gpu::device_table());
+#endif
         gpu::Plugin plugin(wrapped);
         gpu::add_activations(plugin);
         gpu::add_activation_biases(plugin);

@@ -1,16 +1,15 @@
 // Reductions over the threads that share a row: a group of `threads` consecutive threads of a block, a power of two.
 //
-// The same source runs on the CPU in the tests, with warps of 32 and 64 threads; see tests/emulated_block.hpp.
+// The same source runs on the CPU in the tests, with warps of 32 and 64 threads; see tests/emulated.
 #pragma once
 
-#ifndef GPU_EMULATED
 #include "runtime.hpp"
 
 namespace gpu {
 
 // Threads in lockstep: 32 on CUDA and RDNA, 64 on CDNA.
-__device__ __forceinline__ constexpr int warp_size() {
-#if defined(__HIP_DEVICE_COMPILE__)
+__device__ __forceinline__ int warp_size() {
+#if defined(__HIP_DEVICE_COMPILE__) || defined(GPU_EMULATED)
     return __AMDGCN_WAVEFRONT_SIZE;
 #else
     return 32;
@@ -46,11 +45,6 @@ __device__ __forceinline__ bool any_of_warp(bool holds) {
     return __any_sync(0xffffffffu, holds ? 1 : 0) != 0;
 #endif
 }
-
-} // namespace gpu
-#endif
-
-namespace gpu {
 
 // What is the same in all threads of a group, over those groups that have to reduce together: all of a block, or of a
 // warp.

@@ -23,7 +23,10 @@ namespace gpu {
 
 using Stream = GPU(Stream_t);
 
-#ifdef __HIP__
+#ifdef GPU_EMULATED // tests/emulated
+inline constexpr const char *device_name = "cpu";
+inline constexpr DLDeviceType device_type = kDLCPU;
+#elif defined(__HIP__)
 inline constexpr const char *device_name = "rocm";
 inline constexpr DLDeviceType device_type = kDLROCM;
 #else

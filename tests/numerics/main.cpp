@@ -22,6 +22,10 @@ bool parse(int argc, char **argv) {
             chosen.list = true;
             continue;
         }
+        if (option == "--any-values") {
+            chosen.any_values = true;
+            continue;
+        }
         if (option != "--module" && option != "--cases" && option != "--op" && option != "--impl")
             continue;
         if (++i == argc) {

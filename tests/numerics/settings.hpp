@@ -13,6 +13,9 @@ struct Settings {
     std::string op;                   // --op NAME and --impl ID: only these
     std::string impl_id;
     bool list = false; // --list: print "OP IMPL_ID" lines and stop
+    // --any-values: they are written for devices, whose starts and indices no host looks at, and refuse none; cases in
+    // which these are wrong are left out.
+    bool any_values = false;
 };
 
 const Settings &settings();

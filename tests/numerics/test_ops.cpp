@@ -127,6 +127,8 @@ TEST_CASE("an implementation agrees with float64 on every case of its op") {
         const Subject subject(*host, implementation);
         Tally tally;
         for (const Case &of : cases.cases) {
+            if (settings().any_values && of.status != "OK" && !of.refused)
+                continue;
             INFO(implementation.op, " ", implementation.impl_id, ": ", of.name, ", OPDOCK_NUMERICS_SEED=", cases.seed);
             run(of, subject, tally);
         }

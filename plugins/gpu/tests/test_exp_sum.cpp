@@ -3,11 +3,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
-
-#include "emulated_block.hpp"
 
 #include "exp_sum.cuh"
 
@@ -35,20 +34,22 @@ double exact_sum(const std::vector<float> &elements) {
 std::vector<std::vector<double>> gathered_sums(const std::vector<std::vector<float>> &rows, int group, int warp_size) {
     const int threads = static_cast<int>(rows.size()) * group;
     std::vector<std::vector<double>> sums(rows.size(), std::vector<double>(static_cast<size_t>(group)));
-    emulated::run_block(threads, warp_size, 4 * gpu::most_warps, [&](int thread, float *shared) {
-        const auto row = static_cast<size_t>(thread / group), mine = static_cast<size_t>(thread % group);
-        float values[2];
-        gpu::gather_exp_sum(values, gpu::log2_e, group, shared, [&](auto is_in_range, float(&of_thread)[2]) {
-            ExpSum sum;
-            for (size_t i = mine; i < rows[row].size(); i += static_cast<size_t>(group)) {
-                const float x[1] = {rows[row][i]};
-                sum.add<decltype(is_in_range)::value != 0>(x, gpu::log2_e);
-            }
-            of_thread[0] = sum.largest;
-            of_thread[1] = sum.sum;
+    const std::string wrong =
+        emulated::run_block(threads, warp_size, 4 * gpu::most_warps, [&](int thread, float *shared) {
+            const auto row = static_cast<size_t>(thread / group), mine = static_cast<size_t>(thread % group);
+            float values[2];
+            gpu::gather_exp_sum(values, gpu::log2_e, group, shared, [&](auto is_in_range, float(&of_thread)[2]) {
+                ExpSum sum;
+                for (size_t i = mine; i < rows[row].size(); i += static_cast<size_t>(group)) {
+                    const float x[1] = {rows[row][i]};
+                    sum.add<decltype(is_in_range)::value != 0>(x, gpu::log2_e);
+                }
+                of_thread[0] = sum.largest;
+                of_thread[1] = sum.sum;
+            });
+            sums[row][mine] = values[1] / Exponential(gpu::log2_e, values[0]).of_from();
         });
-        sums[row][mine] = values[1] / Exponential(gpu::log2_e, values[0]).of_from();
-    });
+    REQUIRE(wrong == "");
     return sums;
 }
 

@@ -5,11 +5,10 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
-
-#include "emulated_block.hpp"
 
 #include "reduce.cuh"
 
@@ -45,7 +44,7 @@ Results reduce_in_block(int group, int threads, int warp_size) {
         list->resize(static_cast<size_t>(threads));
     }
     // One after another, in two halves of the memory in turn.
-    emulated::run_block(threads, warp_size, 4 * gpu::most_warps, [&](int i, float *shared) {
+    const std::string wrong = emulated::run_block(threads, warp_size, 4 * gpu::most_warps, [&](int i, float *shared) {
         float *other = shared + 2 * gpu::most_warps;
         const auto at = static_cast<size_t>(i);
         const float value = value_of(i);
@@ -58,6 +57,7 @@ Results reduce_in_block(int group, int threads, int warp_size) {
         results.first_of_two[at] = two[0];
         results.second_of_two[at] = two[1];
     });
+    REQUIRE(wrong == "");
     return results;
 }
 
