@@ -126,39 +126,6 @@ struct Gradient {
     }
 };
 
-// body(class of the first, N logits or one) for a row that is read in batches.
-template<int N, int V = batch, class T, class Body>
-__device__ __forceinline__ void each_in_batches(const T *row, int64_t n, const Place &place, Body body) {
-    in_batches<N, V>(n, place, [&](int64_t from, int64_t count) {
-        const Row<T, N, V> part(row + from, count, place);
-        part.each([&](int64_t i, const float(&x)[N]) { body(from + i, x); });
-    });
-}
-template<int N, bool peels, class T, class Body>
-__device__ __forceinline__ void each_in_batches(const T *row, const Vectors<N, peels> &vectors, const Place &place,
-                                                Body body) {
-    vectors.each_single(place, [&](int64_t i) {
-        const float x[1] = {to_f32(row[i])};
-        body(i, x);
-    });
-    each_in_batches<N>(row + vectors.begin, vectors.end - vectors.begin, place,
-                       [&](int64_t i, const float(&x)[N]) { body(vectors.begin + i, x); });
-}
-
-// visit(Number<N>, Number<peels>, plan) for kernels that read rows in batches. `apart`: where tensors that are worked
-// on together lie a number of bytes apart that is no multiple of a vector, elements are read one at a time.
-template<class T, class Visitor>
-opdock::Status visit_vectors(const opdock::Call &call, int64_t classes, bool are_aligned, bool apart, Visitor &&visit) {
-    const RowKnobs knobs = RowKnobs::of(call);
-    const int width = apart ? 1 : wide<T>;
-    const RowPlan plan = plan_rows(classes, width, knobs.threads, knobs.block, 0);
-    if (apart) {
-        return visit(Number<1>{}, Number<0>{}, plan);
-    }
-    return width_of<T>(classes, are_aligned) == 1 ? visit(Number<wide<T>>{}, Number<1>{}, plan)
-                                                  : visit(Number<wide<T>>{}, Number<0>{}, plan);
-}
-
 // `logits`: which input they are.
 inline CrossEntropy shape_of(const opdock::Problem &problem, uint32_t logits) {
     const DLTensor &tensor = *problem.input(logits);

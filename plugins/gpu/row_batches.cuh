@@ -52,6 +52,22 @@ struct Vectors {
     }
 };
 
+// What one of `ranks` blocks, a power of two, has of a row that they share: whole vectors, but for the row's ends.
+struct Part {
+    int64_t begin, n;
+};
+template<class T>
+__device__ __forceinline__ Part part_of(const T *row, int64_t n, int rank, int ranks) {
+    if (ranks == 1) {
+        return {0, n};
+    }
+    const auto ahead = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
+    const int64_t vectors = ceil_div(n + ahead, wide<T>);
+    const int64_t part = ((vectors + ranks - 1) >> (31 - __clz(ranks))) * wide<T>;
+    const int64_t begin = rank == 0 ? 0 : min(n, rank * part - ahead);
+    return {begin, min(n, (rank + 1) * part - ahead) - begin};
+}
+
 // Zeros for the elements [from, n) of a row, whole vectors.
 template<int N, class T>
 __device__ __forceinline__ void clear(T *row, int64_t from, int64_t n, const Place &place) {
@@ -67,6 +83,39 @@ __device__ __forceinline__ void clear(T *row, const Vectors<N, peels> &vectors, 
     const float zero[1] = {};
     vectors.each_single(place, [&](int64_t i) { store<1>(row + i, zero); });
     clear<N>(row, vectors.begin, vectors.end, place);
+}
+
+// body(place of the first, N elements or one) for a row that is read in batches.
+template<int N, int V = batch, class T, class Body>
+__device__ __forceinline__ void each_in_batches(const T *row, int64_t n, const Place &place, Body body) {
+    in_batches<N, V>(n, place, [&](int64_t from, int64_t count) {
+        const Row<T, N, V> part(row + from, count, place);
+        part.each([&](int64_t i, const float(&x)[N]) { body(from + i, x); });
+    });
+}
+template<int N, bool peels, class T, class Body>
+__device__ __forceinline__ void each_in_batches(const T *row, const Vectors<N, peels> &vectors, const Place &place,
+                                                Body body) {
+    vectors.each_single(place, [&](int64_t i) {
+        const float x[1] = {to_f32(row[i])};
+        body(i, x);
+    });
+    each_in_batches<N>(row + vectors.begin, vectors.end - vectors.begin, place,
+                       [&](int64_t i, const float(&x)[N]) { body(vectors.begin + i, x); });
+}
+
+// visit(Number<N>, Number<peels>, plan) for kernels that read rows in batches. `apart`: where tensors that are worked
+// on together lie a number of bytes apart that is no multiple of a vector, elements are read one at a time.
+template<class T, class Visitor>
+opdock::Status visit_vectors(const opdock::Call &call, int64_t n, bool are_aligned, bool apart, Visitor &&visit) {
+    const RowKnobs knobs = RowKnobs::of(call);
+    const int width = apart ? 1 : wide<T>;
+    const RowPlan plan = plan_rows(n, width, knobs.threads, knobs.block, 0);
+    if (apart) {
+        return visit(Number<1>{}, Number<0>{}, plan);
+    }
+    return width_of<T>(n, are_aligned) == 1 ? visit(Number<wide<T>>{}, Number<1>{}, plan)
+                                            : visit(Number<wide<T>>{}, Number<0>{}, plan);
 }
 
 } // namespace gpu
