@@ -67,6 +67,26 @@ __device__ __forceinline__ uint64_t load_from_cluster(const uint64_t *shared, in
     return value;
 }
 
+// Blocks of a cluster that every device with clusters can start.
+inline constexpr int most_ranks = 8;
+
+// Each thread gets the values of one of the cluster's blocks, in turn. `shared`, of count * most_ranks floats, is at
+// the same place in all; they have waited for each other once before the first time, so that all are there.
+template<int count>
+__device__ __forceinline__ void exchange_in_cluster(float (&values)[count], int rank, int ranks, float *shared) {
+    if (thread_in_block() < ranks) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            store_in_cluster(shared + i * most_ranks + rank, thread_in_block(), values[i]);
+        }
+    }
+    wait_for_cluster();
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        values[i] = shared[i * most_ranks + (thread_in_block() & (ranks - 1))];
+    }
+}
+
 // reduce() over both blocks, of at most 512 threads each. `shared`, as reduce() has it, is at the same place in both;
 // they have waited for each other once before the first time, so that both are there.
 template<class Operation, int count>

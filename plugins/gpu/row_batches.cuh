@@ -52,6 +52,22 @@ struct Vectors {
     }
 };
 
+// What one of `ranks` blocks, a power of two, has of a row that they share: whole vectors, but for the row's ends.
+struct Part {
+    int64_t begin, n;
+};
+template<class T>
+__device__ __forceinline__ Part part_of(const T *row, int64_t n, int rank, int ranks) {
+    if (ranks == 1) {
+        return {0, n};
+    }
+    const auto ahead = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
+    const int64_t vectors = ceil_div(n + ahead, wide<T>);
+    const int64_t part = ((vectors + ranks - 1) >> (31 - __clz(ranks))) * wide<T>;
+    const int64_t begin = rank == 0 ? 0 : min(n, rank * part - ahead);
+    return {begin, min(n, (rank + 1) * part - ahead) - begin};
+}
+
 // Zeros for the elements [from, n) of a row, whole vectors.
 template<int N, class T>
 __device__ __forceinline__ void clear(T *row, int64_t from, int64_t n, const Place &place) {
