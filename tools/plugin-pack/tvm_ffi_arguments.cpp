@@ -145,8 +145,9 @@ void ArgumentReader::read_argument(const YamlNode &node, bool flatten) {
         argument = named(node.text, flatten);
     }
     if (!argument) {
+        const std::string hint = core::hint_for(problems_, node.text, names());
         complain(node, core::quote(node.text) + " is no tensor, attribute or knob of '" + signature_.name + "'" +
-                           core::hint_for(problems_, node.text, names()) + "; a text is written in quotes");
+                           (hint.empty() ? "; a text is written in quotes" : hint));
         return;
     }
     if (argument->source == Source::attribute && is_list(signature_.attributes[argument->index])) {

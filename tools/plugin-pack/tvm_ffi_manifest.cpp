@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <tuple>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -253,6 +254,12 @@ TvmFfiManifest parse_tvm_ffi_manifest(std::string_view text, const std::string &
     TvmFfiManifest manifest;
     std::vector<core::TuneProblem> problems;
     ManifestReader(manifest, problems).read(core::parse_bounded_yaml(text, name, OPDOCK_INVALID_ARGUMENT));
+    const auto place = [](const core::TuneProblem &problem) {
+        return std::tie(problem.place.line, problem.place.column, problem.message);
+    };
+    std::ranges::sort(problems, {}, place);
+    const auto again = std::ranges::unique(problems, {}, place); // by way of an alias
+    problems.erase(again.begin(), again.end());
     std::string faults;
     for (const core::TuneProblem &problem : problems) {
         faults += fmt::format("{}{}:{}:{}: {}", faults.empty() ? "" : "\n", name, problem.place.line,
