@@ -107,6 +107,11 @@ Value value_of(Plan &plan, const opdock_value &attribute) {
     return value;
 }
 
+bool has_elements(const DLTensor *tensor) {
+    return tensor != nullptr &&
+           std::all_of(tensor->shape, tensor->shape + tensor->ndim, [](std::int64_t size) { return size != 0; });
+}
+
 // But for tensors.
 Value value_of(Plan &plan, const opdock_problem &problem, const Argument &argument) {
     using Source = Argument::Source;
@@ -184,8 +189,11 @@ opdock::Status supports(const opdock::Problem &problem) {
 
 opdock::Status make_plan(const opdock::Problem &problem, std::unique_ptr<Plan> &plan) {
     const opdock_problem &asked = problem.c();
+    const Implementation &implementation = problem.user_data<const Entry>()->implementation;
     auto made = std::make_unique<Plan>();
-    for (const Argument &argument : problem.user_data<const Entry>()->implementation.arguments) {
+    made->is_empty = !implementation.writes_inputs &&
+                     std::none_of(asked.tensors + asked.n_inputs, asked.tensors + asked.n_tensors, has_elements);
+    for (const Argument &argument : implementation.arguments) {
         Value value = {};
         if (argument.source != Argument::Source::tensor) {
             value = value_of(*made, asked, argument);
@@ -202,6 +210,9 @@ opdock::Status make_plan(const opdock::Problem &problem, std::unique_ptr<Plan> &
 opdock::Status call(const opdock::Call &call) {
     const auto &entry = *call.user_data<const Entry>();
     const Plan &plan = *call.plan<const Plan>();
+    if (plan.is_empty) {
+        return {};
+    }
     const Functions &functions = entry.library().functions();
     std::array<Value, most_arguments> values;     // set below, as many as there are
     std::array<DLTensor, most_arguments> tensors; // likewise

@@ -31,6 +31,7 @@ struct Plan {
     std::vector<Tensor> tensors;
     std::vector<std::vector<std::int64_t>> dims; // of the tensors: shape and strides
     std::vector<std::unique_ptr<std::string>> texts;
+    bool is_empty = false; // nothing is to be written, and many launches of no blocks are errors
 };
 
 opdock::Status available(const opdock::Device &device);

@@ -196,6 +196,7 @@ class ManifestReader : core::YamlReader {
             return;
         }
         made.signature = signature->text;
+        made.writes_inputs = signature->writes_inputs();
         if (find_shared(map, "dtypes") != nullptr) {
             made.dtypes = checked(map, "dtypes", "", [&](const std::string &found) {
                 bool is_told = false;

@@ -133,6 +133,8 @@ TEST_CASE("dims of '...' are one where the manifest flattens, and what the funct
     CHECK(y == std::vector<float>(24, 3));
     const opdock::Tensor row(x.data(), opdock::f32, {4}), row_output(y.data(), opdock::f32, {4});
     rmsnorm({row, weight}, {row_output, nullptr}); // no dims at all are one of size 1
+    const opdock::Tensor none(nullptr, opdock::f32, {0, 4});
+    rmsnorm({none, weight}, {none, nullptr}); // the function is not called
 
     CHECK(rmsnorm.try_call({input, weight}, {output, rsigma}) == OPDOCK_ALL_FAILED);
     CHECK(std::string(opdock_last_error()).find("rmsnorm knows no 'rsigma'") != std::string::npos);
