@@ -44,30 +44,23 @@ Raised take_error(const Functions &functions, int status) {
     return raised;
 }
 
-Library::Library(const std::string &file, const std::string &folder) {
-    open(file, folder);
+Library::Library(const std::string &file) {
+    open(file);
     if (library_ != nullptr) {
         bind();
     }
 }
 
 // RTLD_GLOBAL, as tvm-ffi's Python package opens it: modules may leave its symbols for the process to have.
-void Library::open(const std::string &file, const std::string &folder) {
+void Library::open(const std::string &file) {
     library_ = dlopen(file_name, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
-    if (library_ != nullptr) {
-        return;
-    }
-    std::string wanted = file;
-    if (wanted.empty()) {
-        const std::string beside = folder + "/" + file_name;
-        wanted = access(beside.c_str(), F_OK) == 0 ? beside : file_name;
-    }
-    library_ = dlopen(wanted.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library_ == nullptr) {
-        why_not_ =
-            "tvm-ffi cannot be opened: " + loader_error() + ". It is " + file_name +
-            " of the Python package apache-tvm-ffi; put it, or a link to it, beside the plugin, or its folder into "
-            "LD_LIBRARY_PATH";
+        library_ = dlopen(file.empty() ? file_name : file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    }
+    if (library_ == nullptr) {
+        why_not_ = "tvm-ffi cannot be opened: " + loader_error() + ". It is " + file_name +
+                   " of the Python package apache-tvm-ffi: put its folder into LD_LIBRARY_PATH, or the file where the "
+                   "plugin's manifest says";
     }
 }
 

@@ -19,9 +19,8 @@ struct Function {
 // Stays open, as plugins do, and so does what it loads.
 class Library {
   public:
-    // `file` is the manifest's, or "": then libtvm_ffi.so beside the plugin, or where the dynamic loader finds it. One
-    // that the process has loaded goes before all of them.
-    Library(const std::string &file, const std::string &folder);
+    // The one that the process has loaded, else `file`; "" is libtvm_ffi.so where the dynamic loader finds it.
+    explicit Library(const std::string &file);
 
     // Empty when the library is there, new enough, and has all functions.
     const std::string &why_not() const { return why_not_; }
@@ -36,7 +35,7 @@ class Library {
         std::string why_not;
     };
 
-    void open(const std::string &file, const std::string &folder);
+    void open(const std::string &file);
     void bind();
     template<class Pointer>
     void bind(const char *name, Pointer &pointer);

@@ -57,8 +57,8 @@ Plugin &plugin() {
 }
 
 tvm_ffi::Library &library() {
-    const auto path = [](const std::string &file) { return file.empty() ? file : (plugin().folder / file).string(); };
-    static auto &one = *new tvm_ffi::Library(path(plugin().contents.library), plugin().folder); // NOLINT
+    const std::string &file = plugin().contents.library;
+    static auto &one = *new tvm_ffi::Library(file.empty() ? file : (plugin().folder / file).string()); // NOLINT
     return one;
 }
 
