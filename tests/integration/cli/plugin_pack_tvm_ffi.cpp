@@ -30,6 +30,17 @@ implementations:
     arguments: [output, input, weight, eps, block]
 )";
 
+// Sees the plugin and, unless it is "", the stand-in for libtvm_ffi.so of this name.
+struct PluginTool : Tool {
+    PluginTool(const char *program, const std::string &plugin, const std::string &library)
+        : Tool(program, {plugin, REFERENCE_PLUGIN}) {
+        with("PLUGIN_PREFER", "vendor");
+        if (!library.empty()) {
+            with("LD_LIBRARY_PATH", std::string(TVM_FFI_FAKES "/") + library);
+        }
+    }
+};
+
 // A folder with a manifest, the module that it names, and the plugin that is made of it.
 struct Workplace {
     explicit Workplace(const std::string &text = manifest) {
@@ -44,14 +55,8 @@ struct Workplace {
         return Tool(PLUGIN_PACK, {}).run(arguments);
     }
 
-    // A tool that sees the plugin and, unless it is "", the stand-in for libtvm_ffi.so of this name.
-    Tool tool(const char *program, const std::string &library = "fake") const {
-        Tool made(program, {plugin, REFERENCE_PLUGIN});
-        made.with("PLUGIN_PREFER", "vendor");
-        if (!library.empty()) {
-            made.with("LD_LIBRARY_PATH", TVM_FFI_FAKES + ("/" + library));
-        }
-        return made;
+    PluginTool tool(const char *program, const std::string &library = "fake") const {
+        return {program, plugin, library};
     }
 
     // Why relu's implementation is not used.
@@ -106,7 +111,7 @@ TEST_CASE("a plugin of modules is checked, tuned, denied, signed and packed as a
     CHECK_MESSAGE(checked.code == 0, checked.out);
     CHECK(contains(checked.out, "2 implementations checked"));
 
-    workplace.folder.write("libacme.tune.yaml",
+    workplace.folder.write("acme.tune.yaml",
                            "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n    configs: [{block: 1}, {block: 64}]\n");
     const Finished tuned = workplace.tool(PLUGIN_TUNE)
                                .with("PLUGIN_TUNE_DB", (workplace.folder.path() / "tune.sqlite").string())
@@ -155,7 +160,7 @@ TEST_CASE("the library may lie where the manifest says") {
 }
 
 TEST_CASE("each fault of a manifest has its line and column") {
-    const Finished made = fault_of(R"(plugin: Acme
+    const Finished made = fault_of(R"yaml(plugin: Acme
 version: 1.0.0
 vendr: acme
 device: cpu
@@ -174,13 +179,15 @@ implementations:
     architectures: sm_90++
     knobs: {block: {minimum: 1, maximum: 64, default: 80}, fast: 3, slow: {minimum: 1}}
     arguments: [outptu, input, eps, block, [1]]
-  - op: "acme.scale(x: T[..., n], f: float) -> (y: T[..., n])" module
-                                   : a.so - op
-                                   : 'acme.all(x: T[n]*, *, sizes: int[]) -> (y: T[n])' module
-                                   : a.so function
-                                   : all arguments
-                                   : [ x, sizes, y ] - relu) ");
-        CHECK(made.code == 1);
+  - op: "acme.scale(x: T[..., n], f: float) -> (y: T[..., n])"
+    module: a.so
+  - op: 'acme.all(x: T[n]*, *, sizes: int[]) -> (y: T[n]*)'
+    module: a.so
+    function: all
+    arguments: [x, sizes, y]
+  - relu
+)yaml");
+    CHECK(made.code == 1);
     for (const char *fault :
          {"acme.yaml:1:9: plugin: expected lower-case letters", "1:1: expected a field 'vendor'",
           "3:1: unknown field 'vendr'; did you mean 'vendor'?", "6:9: op: 'rel' is no standard op",
@@ -215,5 +222,5 @@ TEST_CASE("a manifest that is no YAML, is too large, names no implementations or
 
 TEST_CASE("the library of which plugins are made is none itself") {
     const Finished rejected = PluginLs({TVM_FFI_EMPTY}).run({"--rejected"});
-    CHECK(contains(rejected.out, "plugin-pack tvm-ffi"));
+    CHECK(contains(rejected.out, "it holds no modules"));
 }
