@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "limits.hpp"
+
 namespace tvm_ffi {
 namespace {
 
@@ -182,6 +184,12 @@ opdock::Status supports(const opdock::Problem &problem) {
         if (left.source == Argument::Source::attribute && !is_standard(asked.attributes[left.index], left)) {
             return opdock::unsupported(entry.implementation.function + " knows no '" + left.name +
                                        "' but that of the signature");
+        }
+    }
+    const auto dim = [&asked](const std::string &name) { return asked.host->dim(&asked, name.c_str()); };
+    for (const Limit &limit : entry.implementation.limits) {
+        if (!holds(limit, dim)) {
+            return opdock::unsupported(entry.implementation.function + " takes calls where " + limit.text);
         }
     }
     return {};

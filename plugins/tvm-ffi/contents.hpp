@@ -46,6 +46,21 @@ struct Left {
     std::string text;
 };
 
+// Arithmetic on dims in postfix order, and a comparison of two such expressions, or of one with several.
+struct Term {
+    enum class Kind : std::uint8_t { number, dim, add, subtract, multiply, divide, remainder };
+    Kind kind = Kind::number;
+    std::int64_t number = 0;
+    std::string dim;
+};
+struct Limit {
+    enum class Kind : std::uint8_t { less, less_equal, greater, greater_equal, equal, not_equal, in };
+    std::string text; // "n%8 == 0"
+    Kind kind = Kind::equal;
+    std::vector<Term> left;
+    std::vector<std::vector<Term>> right;
+};
+
 struct Knob {
     std::string name;
     bool is_bool = false;
@@ -61,6 +76,7 @@ struct Implementation {
     std::vector<Knob> knobs;
     std::vector<Argument> arguments;
     std::vector<Left> left;
+    std::vector<Limit> limits; // of the calls that it takes
 };
 
 struct Contents {
@@ -93,6 +109,21 @@ void each_field(Stream &stream, Left &left) {
 }
 
 template<class Stream>
+void each_field(Stream &stream, Term &term) {
+    stream(term.kind);
+    stream(term.number);
+    stream(term.dim);
+}
+
+template<class Stream>
+void each_field(Stream &stream, Limit &limit) {
+    stream(limit.text);
+    stream(limit.kind);
+    stream(limit.left);
+    stream(limit.right);
+}
+
+template<class Stream>
 void each_field(Stream &stream, Knob &knob) {
     stream(knob.name);
     stream(knob.is_bool);
@@ -116,6 +147,7 @@ void each_field(Stream &stream, Implementation &implementation) {
     stream(implementation.knobs);
     stream(implementation.arguments);
     stream(implementation.left);
+    stream(implementation.limits);
 }
 
 template<class Stream>

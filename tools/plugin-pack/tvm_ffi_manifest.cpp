@@ -27,7 +27,7 @@ using core::YamlNode;
 using Type = YamlNode::Type;
 
 constexpr std::array<std::string_view, 5> plugin_fields = {"plugin", "version", "vendor", "library", "implementations"};
-constexpr std::array<std::string_view, 5> own_fields = {"op", "id", "function", "arguments", "knobs"};
+constexpr std::array<std::string_view, 6> own_fields = {"op", "id", "function", "arguments", "knobs", "where"};
 constexpr std::array<std::string_view, 11> shared_fields = {
     "module",     "device",  "dtypes",       "architectures", "priority",       "alignment",
     "contiguous", "flatten", "capture_safe", "deterministic", "batch_invariant"};
@@ -205,7 +205,56 @@ class ManifestReader : core::YamlReader {
         }
         ArgumentReader(problems_, *signature, made)
             .read(map, find(map, "knobs"), find(map, "arguments"), is_set(map, "flatten"));
+        if (find(map, "where") != nullptr) {
+            made.limits = limits(map, *signature);
+        }
         add(std::move(made), map);
+    }
+
+    // Clauses as signatures have them, which a call need not fulfil to be valid.
+    std::vector<tvm_ffi::Limit> limits(const YamlNode &map, const core::Signature &signature) const {
+        const std::string written = text(map, "where");
+        const bool has_clauses = signature.text.find(" where ") != std::string::npos;
+        std::vector<tvm_ffi::Limit> found;
+        try {
+            const core::Signature longer =
+                core::parse_signature(signature.text + (has_clauses ? ", " : " where ") + written);
+            if (longer.allowed_dtypes != signature.allowed_dtypes) {
+                complain(*find(map, "where"), "where: dtypes are limited by 'dtypes'");
+            }
+            for (std::size_t i = signature.constraints.size(); i < longer.constraints.size(); ++i) {
+                found.push_back(limit_of(longer, longer.constraints[i]));
+            }
+        } catch (const core::Error &error) {
+            complain(*find(map, "where"), std::string("where: ") + error.what());
+        }
+        return found;
+    }
+
+    static tvm_ffi::Limit limit_of(const core::Signature &signature, const core::Constraint &constraint) {
+        using Kind = core::Constraint::Kind;
+        static_assert(static_cast<int>(Kind::in) == static_cast<int>(tvm_ffi::Limit::Kind::in) &&
+                      static_cast<int>(Kind::less) == static_cast<int>(tvm_ffi::Limit::Kind::less));
+        tvm_ffi::Limit limit;
+        limit.text = core::print_constraint(signature, constraint);
+        limit.kind = static_cast<tvm_ffi::Limit::Kind>(constraint.kind);
+        limit.left = terms_of(signature, constraint.left);
+        for (const core::Expression &right : constraint.right) {
+            limit.right.push_back(terms_of(signature, right));
+        }
+        return limit;
+    }
+
+    static std::vector<tvm_ffi::Term> terms_of(const core::Signature &signature, const core::Expression &expression) {
+        static_assert(static_cast<int>(core::Term::Kind::remainder) ==
+                      static_cast<int>(tvm_ffi::Term::Kind::remainder));
+        std::vector<tvm_ffi::Term> terms;
+        for (const core::Term &term : expression) {
+            const bool is_dim = term.kind == core::Term::Kind::dim;
+            terms.push_back({static_cast<tvm_ffi::Term::Kind>(term.kind), term.value,
+                             is_dim ? signature.dim_names[static_cast<std::size_t>(term.value)] : ""});
+        }
+        return terms;
     }
 
     void set_flags(tvm_ffi::Implementation &made, const YamlNode &map) const {

@@ -177,6 +177,7 @@ implementations:
     contiguous: false
     flatten: true
     architectures: sm_90++
+    where: m < 8
     knobs: {block: {minimum: 1, maximum: 64, default: 80}, fast: 3, slow: {minimum: 1}}
     arguments: [outptu, input, eps, block, [1]]
   - op: "acme.scale(x: T[..., n], f: float) -> (y: T[..., n])"
@@ -189,17 +190,26 @@ implementations:
 )yaml");
     CHECK(made.code == 1);
     for (const char *fault :
-         {"acme.yaml:1:9: plugin: expected lower-case letters", "1:1: expected a field 'vendor'",
-          "3:1: unknown field 'vendr'; did you mean 'vendor'?", "6:9: op: 'rel' is no standard op",
+         {"acme.yaml:1:9: plugin: expected lower-case letters",
+          "1:1: expected a field 'vendor'",
+          "3:1: unknown field 'vendr'; did you mean 'vendor'?",
+          "6:9: op: 'rel' is no standard op",
           "12:13: dtypes 'f32': 'f32' has 1 dtype, but the signature has 2",
-          "13:16: alignment: expected a power of two", "14:15: priority: expected an integer",
-          "15:17: contiguous: only contiguous tensors can be flattened", "17:20: architectures: 'sm_90++' is none",
-          "18:13: knob 'block' has default 80 outside its range 1 to 64",
-          "18:66: a knob: expected true, false or a map", "18:75: a knob: expected a field 'maximum'",
-          "19:17: 'outptu' is no tensor, attribute or knob of 'rmsnorm_fwd'; did you mean 'output'?",
-          "19:44: an argument: expected a value, found a list", "19:16: arguments: the function is not given 'weight'",
-          "20:9: op: signature, column 29", "20:5: expected a field 'function'",
-          "22:5: op 'acme.all' has lists of tensors", "26:5: an implementation: expected a map, found a value"}) {
+          "13:16: alignment: expected a power of two",
+          "14:15: priority: expected an integer",
+          "15:17: contiguous: only contiguous tensors can be flattened",
+          "17:20: architectures: 'sm_90++' is none",
+          "18:12: where: signature, column",
+          "19:13: knob 'block' has default 80 outside its range 1 to 64",
+          "19:66: a knob: expected true, false or a map",
+          "19:75: a knob: expected a field 'maximum'",
+          "20:17: 'outptu' is no tensor, attribute or knob of 'rmsnorm_fwd'; did you mean 'output'?",
+          "20:44: an argument: expected a value, found a list",
+          "20:16: arguments: the function is not given 'weight'",
+          "21:9: op: signature, column 29",
+          "21:5: expected a field 'function'",
+          "23:5: op 'acme.all' has lists of tensors",
+          "27:5: an implementation: expected a map, found a value"}) {
         CHECK_MESSAGE(contains(made.err, fault), fault, "\n", made.err);
     }
 }
