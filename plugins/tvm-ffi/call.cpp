@@ -12,9 +12,10 @@ namespace {
 class CurrentStream {
   public:
     CurrentStream(const Functions &functions, DLDevice device, void *stream)
-        : functions_(functions), device_(device), status_(device.device_type == kDLCPU ? 0 : set(stream, &original_)) {}
+        : functions_(functions), device_(device), stream_(stream), original_(stream),
+          status_(device.device_type == kDLCPU ? 0 : set(stream, &original_)) {}
     ~CurrentStream() {
-        if (device_.device_type != kDLCPU && status_ == 0) {
+        if (original_ != stream_) { // each setting takes as long as the rest of a call
             set(original_, nullptr);
         }
     }
@@ -30,7 +31,8 @@ class CurrentStream {
 
     const Functions &functions_;
     const DLDevice device_;
-    void *original_ = nullptr;
+    void *const stream_;
+    void *original_; // the same where nothing was set
     const int status_;
 };
 
@@ -199,8 +201,9 @@ opdock::Status make_plan(const opdock::Problem &problem, std::unique_ptr<Plan> &
     const opdock_problem &asked = problem.c();
     const Implementation &implementation = problem.user_data<const Entry>()->implementation;
     auto made = std::make_unique<Plan>();
-    made->is_empty = !implementation.writes_inputs &&
-                     std::none_of(asked.tensors + asked.n_inputs, asked.tensors + asked.n_tensors, has_elements);
+    made->is_empty = !implementation.written.empty() &&
+                     std::none_of(implementation.written.begin(), implementation.written.end(),
+                                  [&asked](std::uint32_t i) { return has_elements(asked.tensors[i]); });
     for (const Argument &argument : implementation.arguments) {
         Value value = {};
         if (argument.source != Argument::Source::tensor) {

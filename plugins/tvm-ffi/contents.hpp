@@ -72,7 +72,7 @@ struct Implementation {
     std::string module, function;
     std::int32_t priority = 0;
     std::uint32_t alignment = 0, flags = 0, required_flags = 0; // OPDOCK_IMPL_
-    bool writes_inputs = false;                                 // else there is nothing to do for empty outputs
+    std::vector<std::uint32_t> written;                         // parameters: outputs, and inputs that are `mut`
     std::vector<Knob> knobs;
     std::vector<Argument> arguments;
     std::vector<Left> left;
@@ -143,7 +143,7 @@ void each_field(Stream &stream, Implementation &implementation) {
     stream(implementation.alignment);
     stream(implementation.flags);
     stream(implementation.required_flags);
-    stream(implementation.writes_inputs);
+    stream(implementation.written);
     stream(implementation.knobs);
     stream(implementation.arguments);
     stream(implementation.left);

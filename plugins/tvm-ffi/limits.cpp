@@ -14,12 +14,18 @@ bool apply(Term::Kind kind, std::int64_t left, std::int64_t right, std::int64_t 
         return !__builtin_sub_overflow(left, right, &result);
     case Term::Kind::multiply:
         return !__builtin_mul_overflow(left, right, &result);
-    case Term::Kind::divide: // by a number above 0
+    case Term::Kind::divide: // by an integer above 0, as signatures have it
         result = left / right - (left % right < 0 ? 1 : 0);
         return true;
-    default:
-        result = right == 0 || right == -1 ? (right == 0 ? left : 0) : left % right;
-        result += result != 0 && right != 0 && (result < 0) != (right < 0) ? right : 0;
+    default: // the remainder
+        if (right == 0) {
+            result = left;
+        } else if (right == -1) { // INT64_MIN / -1 traps
+            result = 0;
+        } else {
+            result = left % right;
+            result += result != 0 && (result < 0) != (right < 0) ? right : 0;
+        }
         return true;
     }
 }

@@ -196,7 +196,11 @@ class ManifestReader : core::YamlReader {
             return;
         }
         made.signature = signature->text;
-        made.writes_inputs = signature->writes_inputs();
+        for (std::size_t i = 0; i < signature->n_params(); ++i) {
+            if (i >= signature->inputs.size() || signature->parameter(i).mut) {
+                made.written.push_back(static_cast<std::uint32_t>(i));
+            }
+        }
         if (find_shared(map, "dtypes") != nullptr) {
             made.dtypes = checked(map, "dtypes", "", [&](const std::string &found) {
                 bool is_told = false;
