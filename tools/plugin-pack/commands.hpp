@@ -20,6 +20,7 @@ int install(const Request &request);
 int uninstall(const Request &request);
 int list(const Request &request);
 int history(const Request &request);
+int tvm_ffi_plugin(const Request &request);
 
 // The package that is asked about, by keys that are asked for or trusted.
 OpenedPackage open_requested(const Request &request, const Taking &taking);

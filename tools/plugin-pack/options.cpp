@@ -57,7 +57,7 @@ cli::CommandLine describe_options(Request &request) {
                  "train, inference or post_train; may be repeated");
     line.path("out", "PATH", request.out,
               "patch, rebase: the package; unpatch: the folder, build/TYPE without it; import-flagscale: the folder "
-              "of the packages; history: the file");
+              "of the packages; history: the file; tvm-ffi: the plugin");
     add_contents(line, request);
     line.flag("no-questions", request.no_questions, "patch: ask for none of these four on the terminal");
     line.number("serial", request.serial, 1, most_serial,
@@ -220,6 +220,15 @@ files and policies, in one signed file.)",
          import_flagscale,
          check_keys,
          read_folders},
+        {{"tvm-ffi",
+          "MANIFEST --out FILE.so",
+          R"(makes a plugin of functions that modules of tvm-ffi have, as the MANIFEST says: docs/tvm-ffi.md. No
+             compiler is needed.)",
+          {1, 1, "the MANIFEST", true},
+          {"out", "force"},
+          {"out"},
+          "--out FILE.so"},
+         tvm_ffi_plugin},
     }};
 
 } // namespace opdock::plugin_pack
