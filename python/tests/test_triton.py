@@ -15,8 +15,9 @@ import pytest
 pytest.importorskip("triton")
 pytest.importorskip("yaml")
 
-from opdock.triton import DescriptionError, _expression, build
+from opdock.triton import DescriptionError, _compile, _description, _expression, build
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ["OPDOCK_BUILD"]) / "tools"
 
 KERNELS = """
@@ -168,6 +169,44 @@ def test_expressions_mean_what_they_mean_in_tune_files():
     )
     assert value("min(3, 1, 2) + max(1, 2)") == 3 and value("cdiv(7, 2) + round_up(5, 4)") == 12
     assert value("next_pow2(0) + next_pow2(5) + prev_pow2(1) + prev_pow2(9)") == 18
+
+
+FLAGGEMS = """scale:
+- gen: true
+  param_map:
+    META:
+      BLOCK: block
+    num_warps: warps
+  block: [64, 256]
+  warps: [1, 2]
+"""
+
+
+def test_configs_come_from_tune_files_and_those_of_flaggems_as_they_are(folder, monkeypatch):
+    monkeypatch.setenv("PATH", f"{TOOLS / 'plugin-tune'}:{os.environ['PATH']}")
+    (folder / "tune_configs.yaml").write_text(FLAGGEMS)
+    (folder / "ours.tune.yaml").write_text(
+        "schema: opdock.tune/1\nops: {tiny.scale: [{dtypes: f32, product: {BLOCK: [32, 64]}}, {configs: [{BLOCK: 96}]}]}\n"
+    )
+
+    def configs(given: str) -> list[dict[str, int]]:
+        text = DESCRIPTION.replace("product: {BLOCK: [64, 128], num_warps: 1}", f"configs: {given}")
+        return _description.load(written(folder, text)).implementations[0].configs
+
+    found = configs("{file: tune_configs.yaml, op: scale}")
+    assert sorted((one["BLOCK"], one["num_warps"]) for one in found) == [(64, 1), (64, 2), (256, 1), (256, 2)]
+    assert configs("{file: ours.tune.yaml}") == [{"BLOCK": 32}, {"BLOCK": 64}, {"BLOCK": 96}]
+    with pytest.raises(DescriptionError, match=r"tiny.yaml:12:4\d: '.*ours.tune.yaml' has no configs of 'softmax'"):
+        configs("{file: ours.tune.yaml, op: softmax}")
+
+
+def test_the_example_has_ten_ops_and_few_kernels():
+    description = _description.load(SOURCE / "examples" / "triton-plugin" / "acme.yaml")
+    assert len(description.implementations) == 10
+    jobs = {
+        job for one in description.implementations for table in _compile.tables(one, ["sm_90"]) for job in table.jobs
+    }
+    assert len(jobs) < 400
 
 
 # What the plugin does.
