@@ -122,7 +122,8 @@ def softmax(input, output, k, scale, BLOCK: tl.constexpr):
     largest, total = _maximum_and_sum(input + row * k, k, scale, BLOCK)
     for start in range(0, k, BLOCK):
         at = start + tl.arange(0, BLOCK)
-        x = tl.load(input + row * k + at, at < k, other=0).to(tl.float32) * scale
+        x = tl.load(input + row * k + at, at < k, other=0).to(tl.float32)
+        x = tl.where(at < k, x * scale, 0)  # rounded as above, not fused with the difference
         tl.store(output + row * k + at, (tl.exp(x - largest) / total).to(output.dtype.element_ty), at < k)
 
 

@@ -13,6 +13,7 @@ namespace {
 // CUDA's numbers. HIP has 700, 710 and 719 of them.
 constexpr std::array<int, 12> fatal = {214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 722};
 constexpr int out_of_memory_error = 2;
+constexpr int invalid_context = 201;
 constexpr int relaxed_capture = 2;
 
 // What CU_LAUNCH_PARAM_ and HIP_LAUNCH_PARAM_ say in a list of extra arguments.
@@ -65,6 +66,9 @@ Driver::Driver(bool is_cuda) : is_cuda_(is_cuda) {
         find(library, "cuGetErrorName", "", error_name_);
         find(library, "cuFuncSetAttribute", "", set_function_attribute_);
         find(library, "cuCtxGetCurrent", "", current_context_);
+        find(library, "cuCtxSetCurrent", "", set_current_context_);
+        find(library, "cuDeviceGet", "", get_device_);
+        find(library, "cuDevicePrimaryCtxRetain", "", retain_primary_context_);
     } else {
         find(library, "", "hipGetErrorName", hip_error_name_);
     }
@@ -106,15 +110,27 @@ Status Driver::checked(const char *what, int error) const {
     return {code, std::string(what) + ": " + (name != nullptr ? name : "error") + " (" + std::to_string(error) + ")"};
 }
 
-Status Driver::load(const std::string &code, const std::string &function, std::uint64_t shared_bytes,
+// CUDA's runtime makes a device's context current when a thread first needs it, which may be after the host chose the
+// device. It is the device's primary one, and stays.
+Status Driver::make_context_current(int device) const {
+    void *context = nullptr;
+    Status status = checked("cuCtxGetCurrent", current_context_(&context));
+    if (!status.ok() || context != nullptr) {
+        return status;
+    }
+    int handle = 0;
+    status = checked("cuDeviceGet", get_device_(&handle, device));
+    if (status.ok()) {
+        status = checked("cuDevicePrimaryCtxRetain", retain_primary_context_(&context, handle));
+    }
+    return status.ok() ? checked("cuCtxSetCurrent", set_current_context_(context)) : std::move(status);
+}
+
+Status Driver::load(int device, const std::string &code, const std::string &function, std::uint64_t shared_bytes,
                     void **loaded) const {
     if (is_cuda_) {
-        void *context = nullptr;
-        if (Status status = checked("cuCtxGetCurrent", current_context_(&context)); !status.ok()) {
+        if (Status status = make_context_current(device); !status.ok()) {
             return status;
-        }
-        if (context == nullptr) {
-            return failed_clean("the host made no context current on this thread");
         }
     }
     int mode = relaxed_capture;
@@ -133,10 +149,16 @@ Status Driver::load(const std::string &code, const std::string &function, std::u
     return status;
 }
 
-Status Driver::launch(void *function, const Grid &grid, unsigned threads, unsigned shared_bytes, void *stream,
-                      void *arguments, std::size_t size) const {
+Status Driver::launch(int device, void *function, const Grid &grid, unsigned threads, unsigned shared_bytes,
+                      void *stream, void *arguments, std::size_t size) const {
     void *extra[] = {buffer_pointer, arguments, buffer_size, &size, is_cuda_ ? end_of_cuda : end_of_hip};
-    const int error = launch_(function, grid.x, grid.y, grid.z, threads, 1, 1, shared_bytes, stream, nullptr, extra);
+    const auto start = [&] {
+        return launch_(function, grid.x, grid.y, grid.z, threads, 1, 1, shared_bytes, stream, nullptr, extra);
+    };
+    int error = start();
+    if (error == invalid_context && is_cuda_ && make_context_current(device).ok()) {
+        error = start(); // this thread did nothing with the device before
+    }
     return error == 0 ? Status() : checked(is_cuda_ ? "cuLaunchKernel" : "hipModuleLaunchKernel", error);
 }
 

@@ -19,21 +19,23 @@ class Driver {
     // Of CUDA that the driver is for: 13; 0 for HIP.
     int cuda_major() const { return version_ / 1000; }
 
-    // Code for the current device, and a function of it. `shared_bytes` is what a launch of it will ask for. May be
+    // Code for device `device`, and a function of it. `shared_bytes` is what a launch of it will ask for. May be
     // called while a stream is being captured.
-    Status load(const std::string &code, const std::string &function, std::uint64_t shared_bytes, void **loaded) const;
+    Status load(int device, const std::string &code, const std::string &function, std::uint64_t shared_bytes,
+                void **loaded) const;
 
     struct Grid {
         unsigned x, y, z;
     };
     // `arguments` lie as the function's parameters do. Nothing was queued where the status is not OK.
-    Status launch(void *function, const Grid &grid, unsigned threads, unsigned shared_bytes, void *stream,
+    Status launch(int device, void *function, const Grid &grid, unsigned threads, unsigned shared_bytes, void *stream,
                   void *arguments, std::size_t size) const;
 
   private:
     explicit Driver(bool is_cuda);
 
     Status checked(const char *what, int error) const;
+    Status make_context_current(int device) const;
 
     template<class Function>
     void find(void *library, const char *cuda, const char *hip, Function &function);
@@ -55,6 +57,9 @@ class Driver {
     int (*error_name_)(int error, const char **name) = nullptr;
     int (*set_function_attribute_)(void *function, int attribute, int value) = nullptr;
     int (*current_context_)(void **context) = nullptr;
+    int (*get_device_)(int *device, int ordinal) = nullptr;
+    int (*retain_primary_context_)(void **context, int device) = nullptr;
+    int (*set_current_context_)(void *context) = nullptr;
     // HIP's alone.
     const char *(*hip_error_name_)(int error) = nullptr;
 };

@@ -28,7 +28,7 @@ void *load(const Plugin &plugin, const Driver &driver, DLDevice device, std::siz
         const Kernel &kernel = plugin.description.kernels[number];
         const std::string code = unpack_image(plugin.data, plugin.description.images[kernel.image]);
         void *found = nullptr;
-        const Status status = driver.load(code, kernel.name, kernel.shared_bytes, &found);
+        const Status status = driver.load(device.device_id, code, kernel.name, kernel.shared_bytes, &found);
         if (!status.ok()) {
             throw Failure(status.code(), kernel.name + " cannot be loaded: " + status.message());
         }
@@ -251,8 +251,8 @@ Status Plan::run(const Call &call) const {
             const void *place = static_cast<const char *>(c.workspace) + scratch.workspace_offset;
             std::memcpy(arguments.data() + scratch.offset, &place, sizeof place);
         }
-        Status status = driver_->launch(choice.function, choice.grid, choice.threads, choice.shared_bytes, c.stream,
-                                        arguments.data(), choice.arguments.size());
+        Status status = driver_->launch(call.device().device_id, choice.function, choice.grid, choice.threads,
+                                        choice.shared_bytes, c.stream, arguments.data(), choice.arguments.size());
         if (!status.ok()) {
             return i == 0 || status.code() == OPDOCK_DEVICE_LOST ? std::move(status) : failed(status.message());
         }

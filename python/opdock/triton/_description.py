@@ -124,7 +124,19 @@ def load(file: pathlib.Path, architectures: list[str] | None = None) -> Descript
     """Raises a DescriptionError. `architectures` come in place of the file's."""
     root = read(file)
     fields = root.fields(
-        ("schema", "name", "version", "vendor", "priority", "tune_version", "architectures", "python", "dtypes", "ops"),
+        (
+            "schema",
+            "name",
+            "version",
+            "vendor",
+            "priority",
+            "tune_version",
+            "architectures",
+            "python",
+            "dtypes",
+            "deterministic",
+            "ops",
+        ),
         ("schema", "name", "version", "vendor", "architectures", "ops"),
     )
     if fields["schema"].text() != SCHEMA:
@@ -151,7 +163,7 @@ def load(file: pathlib.Path, architectures: list[str] | None = None) -> Descript
         _search(one, file.parent / one.text())
     sys.path.insert(0, str(file.parent.resolve()))
     for op, (place, value) in fields["ops"].map().items():
-        result.implementations.append(_Reader(place, value, fields.get("dtypes")).read(op))
+        result.implementations.append(_Reader(place, value, fields).read(op))
     return result
 
 
@@ -164,10 +176,10 @@ def _search(place: Node, folder: pathlib.Path) -> None:
 class _Reader:
     """Reads what stands below one op."""
 
-    def __init__(self, key: Node, value: Node, dtypes: Node | None) -> None:
+    def __init__(self, key: Node, value: Node, defaults: dict[str, Node]) -> None:
         self._key = key
         self._value = value
-        self._dtypes = dtypes
+        self._defaults = defaults
 
     def read(self, name: str) -> Implementation:
         fields = self._value.fields(
@@ -184,14 +196,15 @@ class _Reader:
             ("kernels",),
         )
         op = self._find_op(name, fields.get("signature"))
+        deterministic = fields.get("deterministic", self._defaults.get("deterministic"))
         kernels = [_find_kernel(one) for one in fields["kernels"].list()]
         space = _configs.read_space(name, self._value, fields, [one.decorated for one in kernels])
         made = Implementation(
             op,
             self._key,
-            self._read_dtypes(op, fields.get("dtypes", self._dtypes)),
+            self._read_dtypes(op, fields.get("dtypes", self._defaults.get("dtypes"))),
             fields["contiguous"].boolean() if "contiguous" in fields else True,
-            fields["deterministic"].boolean() if "deterministic" in fields else False,
+            deterministic is not None and deterministic.boolean(),
             list(space.configs[0]),
             space.configs,
             space.sections,
