@@ -98,22 +98,22 @@ def layernorm_fwd(input, weight, bias, output, mu, rsigma, n, eps, gamma, BLOCK:
         tl.store(rsigma + row, r)
 
 
-# The largest element of a row so far and the sum of exp(x - largest), of each place in the block.
+# The largest element of a row, times scale, and the sum of exp(scale * x - largest): one pass, whose sum is scaled anew
+# where a block has a larger element.
 @triton.jit
 def _maximum_and_sum(row, n, scale, BLOCK: tl.constexpr):
-    largest = tl.full((BLOCK,), float("-inf"), tl.float32)
+    largest = -float("inf")
     total = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, n, BLOCK):
         at = start + tl.arange(0, BLOCK)
-        x = tl.load(row + at, at < n, other=float("-inf")).to(tl.float32)
-        x = tl.where(at < n, x * scale, float("-inf"))
-        new = tl.maximum(largest, x, propagate_nan=tl.PropagateNan.ALL)
+        x = tl.load(row + at, at < n, other=0).to(tl.float32)
+        x = tl.where(at < n, x * scale, -float("inf"))
+        new = tl.maximum(largest, tl.max(x, axis=0))
         # Where nothing but -inf was seen yet, the difference would be no number.
-        total = tl.where(new == float("-inf"), 0.0, total * tl.exp(largest - new) + tl.exp(x - new))
+        finite = tl.where(new == -float("inf"), 0.0, new)
+        total = total * tl.exp(largest - finite) + tl.exp(x - finite)
         largest = new
-    m = tl.max(largest, axis=0)
-    total = tl.sum(tl.where(largest == float("-inf"), 0.0, total * tl.exp(largest - m)))
-    return m, total
+    return largest, tl.sum(total)
 
 
 @triton.jit

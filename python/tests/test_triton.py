@@ -41,6 +41,12 @@ def total(partial, y, n, BLOCK: tl.constexpr):
     tl.store(y, tl.sum(tl.load(partial + at, at < n, other=0)))
 
 @triton.jit
+def count(x, y, kept, n, factor, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y, tl.sum(tl.load(x + at, at < n, other=0)) * factor)
+    tl.store(kept, n.to(tl.float32))
+
+@triton.jit
 def hungry(x, y, n, BLOCK: tl.constexpr):
     a = tl.arange(0, BLOCK)
     m = tl.load(x + a[:, None] * BLOCK + a[None, :])
@@ -299,6 +305,23 @@ def test_two_kernels_share_a_workspace_and_a_config_of_autotune(driver):
     partial = struct.unpack_from("<QQi", bytes.fromhex(first[6]))[1]
     assert struct.unpack_from("<QQi", bytes.fromhex(second[6]))[::2] == (partial, 16)
     assert partial % 256 == 0
+
+
+def test_a_workspace_serves_where_an_optional_tensor_is_absent(folder, tmp_path):
+    text = DESCRIPTION.partition("  tiny.scale:")[0] + (
+        "  tiny.count:\n"
+        "    signature: 'tiny.count(x: T[n]) -> (y: T[], kept: f32[]?)'\n"
+        "    workspace: {unused: {dtype: f32, size: 'has_kept ? 0 : 1'}}\n"
+        "    kernels:\n"
+        "      function: tiny_kernels:count\n"
+        "      grid: 1\n"
+        "      arguments: {kept: [kept, unused], factor: 2.0, BLOCK: 64}\n"
+    )
+    driver = Driver(build(written(folder, text), tmp_path), tmp_path)
+    driver.run("plugin-run", "tiny.count", "--device", "cuda", "--in", "x=random:f32[50]")
+    ((name, *_, arguments),) = driver.launches()
+    _, _, kept, n, factor = struct.unpack_from("<QQQif", bytes.fromhex(arguments))
+    assert (name, n, factor) == ("count", 50, 2.0) and kept != 0 and kept % 256 == 0
 
 
 def test_what_cannot_be_served_is_declined_with_the_reason(driver, plugin):

@@ -10,7 +10,7 @@
 namespace opdock::triton {
 namespace {
 
-constexpr std::int64_t format = 1;
+constexpr std::int64_t format = 2;
 
 [[noreturn]] void malformed() {
     throw std::runtime_error("the description in the plugin is damaged");
@@ -102,6 +102,7 @@ Launch read_launch(Reader &reader, std::size_t tuples, std::size_t architectures
         parameter.kind = reader.one_of<Parameter::Kind>();
         parameter.type = reader.one_of<Parameter::Type>();
         parameter.index = reader.integer();
+        parameter.otherwise = reader.integer();
         parameter.value = reader.expression();
         return parameter;
     });

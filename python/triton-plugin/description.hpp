@@ -66,7 +66,8 @@ struct Parameter {
     std::string name;
     Kind kind;
     Type type;
-    std::int64_t index; // of the op's parameter, or of the workspace
+    std::int64_t index;     // of the op's parameter, or of the workspace
+    std::int64_t otherwise; // the workspace in place of a tensor that is absent, or -1
     Expression value;   // of a number
 };
 

@@ -195,10 +195,15 @@ void Plan::pack(const Situation &situation, const Launch &launch, const Variant 
     const opdock_problem &problem = situation.problem().c();
     for (std::size_t i = 0; i < launch.parameters.size(); ++i) {
         const Parameter &parameter = launch.parameters[i];
-        if (contains(variant.ones, i) || situation.is_absent(parameter)) {
+        const bool is_absent = situation.is_absent(parameter);
+        if (contains(variant.ones, i) || (is_absent && parameter.otherwise < 0)) {
             continue; // the code has it as a constant
         }
         const std::uint32_t at = append(choice.arguments, size_of(parameter.type));
+        if (is_absent) {
+            choice.scratch.push_back({at, workspaces_.at(static_cast<std::size_t>(parameter.otherwise))});
+            continue;
+        }
         const auto index = static_cast<std::size_t>(parameter.index);
         switch (parameter.kind) {
         case Parameter::Kind::tensor: {

@@ -56,7 +56,7 @@ def key_table(made: Implementation, launch: Launch) -> tuple[list[str], list[_ex
     keys |= launch.options
     for argument in launch.arguments:
         parameter = made.op.parameters[argument.index] if argument.kind == "tensor" else None
-        if parameter is not None and parameter.optional:
+        if parameter is not None and parameter.optional and argument.otherwise < 0:
             name = f"has_{parameter.name}"
             keys[name] = _expression.parse(name, launch.place.fail)
     names = {name for one in keys.values() for name in one.names}

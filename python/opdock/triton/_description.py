@@ -56,6 +56,7 @@ class Argument:
     name: str
     kind: str  # tensor, workspace, number; key: a constexpr that is a number; constant: another constexpr
     index: int = 0  # of the op's parameter or of the workspace
+    otherwise: int = -1  # the workspace in place of a tensor that is absent
     type: str = ""  # of a number
     value: Expression = field(default_factory=lambda: Expression(""))
     constant: Any = None  # ("text", value) or ("dtype", variable)
@@ -376,6 +377,8 @@ class _Reader:
 
     def _read_value(self, made: Argument, node: Node) -> Argument:
         explicit = None
+        if isinstance(node.value, list):
+            return self._read_alternatives(made, node)
         if isinstance(node.value, dict):
             fields = node.fields(("value", "type"), ("value", "type"))
             explicit = fields["type"].text()
@@ -398,8 +401,18 @@ class _Reader:
                 known = [*self._made.variables, *(one.name for one in op.parameters)]
                 node.fail(f"unknown name '{node.value}'{did_you_mean(node.value, known)}")
         made.value = self._expression(node)
-        made.type = explicit or self._type_of(made.value)
+        made.type = explicit or ("fp32" if isinstance(node.value, float) else self._type_of(made.value))
         made.specializes &= made.type[0] in "iu" and made.type != "i1"
+        return made
+
+    def _read_alternatives(self, made: Argument, node: Node) -> Argument:
+        """A tensor, and a workspace that serves where it is absent."""
+        names = [one.text() for one in node.list()]
+        workspaces = [one.name for one in self._made.workspaces]
+        parameter = self._made.op.parameter(names[0]) if len(names) == 2 else None
+        if parameter is None or names[1] not in workspaces:
+            node.fail("a list here is a tensor of the op and a workspace, which serves where the tensor is absent")
+        made.kind, made.index, made.otherwise = "tensor", parameter, workspaces.index(names[1])
         return made
 
     def _type_of(self, expression: Expression) -> str:

@@ -9,7 +9,7 @@ from . import _expression
 from ._compile import Code, Job, Table
 from ._description import SIZES, Argument, Description, Implementation, Launch
 
-_FORMAT = 1
+_FORMAT = 2
 _VARIABLES = [
     "dim",
     "attribute",
@@ -211,6 +211,7 @@ def _pack_argument(to: _Writer, argument: Argument, variables: list[str]) -> Non
     to.integer(_ARGUMENTS.index(argument.kind))
     to.integer(_TYPES.index(argument.type) if is_number else 0)
     to.integer(argument.index)
+    to.integer(argument.otherwise)
     to.expression(argument.value if is_number else None, variables)
 
 
