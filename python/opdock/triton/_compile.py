@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _expression
-from ._description import OPTIONS, TRITON_DTYPES, Argument, Implementation, Launch, Variant
+from ._model import OPTIONS, TRITON_DTYPES, Argument, Implementation, Launch, Variant
 from ._yaml import Node
 
 _DEFAULT_WARPS = 4

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _expression
 from ._compile import Code, Job, Table
-from ._description import SIZES, Argument, Description, Implementation, Launch
+from ._model import SIZES, Argument, Description, Implementation, Launch
 
 _FORMAT = 2
 _VARIABLES = [
