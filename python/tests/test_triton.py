@@ -5,6 +5,7 @@ only writes down what it was asked for.
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -269,6 +270,16 @@ def test_a_host_takes_the_file_also_stripped(plugin, tmp_path):
         assert "tiny.scale" in shown and "tiny.sum" in shown and "vendor.tiny" in shown
     needed = subprocess.run(["readelf", "-d", plugin], check=True, capture_output=True, text=True).stdout
     assert "libcuda" not in needed and "libz" not in needed
+
+
+def test_it_is_signed_and_denied_as_any_plugin(driver, plugin, tmp_path):
+    signed = pathlib.Path(shutil.copy(plugin, tmp_path))
+    key = tmp_path / "tiny"
+    run("plugin-sign", "keygen", key, "--no-passphrase")
+    run("plugin-sign", "sign", signed, "--key", f"{key}.key")
+    run("plugin-sign", "verify", signed, "--pub", f"{key}.pub")
+    why = driver.run("plugin-ls", "--why", "tiny.sum", "--device", "cuda", code=1, PLUGIN_DENY_VENDORS="tiny")
+    assert "vendor.tiny" in why and "denied" in why
 
 
 def test_equal_descriptions_make_equal_files_and_others_another_build(plugin, folder, tmp_path):
