@@ -9,6 +9,7 @@
 #include "dtypes.hpp"
 #include "memory.hpp"
 #include "objects.hpp"
+#include "opdock/standard_ops.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -159,6 +160,16 @@ NB_MODULE(_native, module) {
             return names;
         },
         nb::sig("def _dtypes() -> dict[str, str]"), "What signatures call each dtype, and what other libraries do.");
+    module.def(
+        "_standard_signatures",
+        [] {
+            nb::dict signatures;
+#define OPDOCK_PYTHON_OP(name, NAME) signatures[#name] = OPDOCK_OP_##NAME;
+            OPDOCK_STANDARD_OPS(OPDOCK_PYTHON_OP)
+#undef OPDOCK_PYTHON_OP
+            return signatures;
+        },
+        nb::sig("def _standard_signatures() -> dict[str, str]"));
     module.def("_jax_handlers", jax_handlers, nb::sig("def _jax_handlers() -> tuple[object, object]"));
 
     // Of nobody but the libraries that import it.

@@ -79,7 +79,7 @@ def test_a_lock_lets_in_what_was_there_and_nothing_else(site, wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(site)
     try:
         file = tmp_path / "lock.yaml"
-        command = (sys.executable, "-P", "-c", "from opdock._lock import main; raise SystemExit(main())", "lock")
+        command = (sys.executable, "-P", "-c", "from opdock._command import main; raise SystemExit(main())", "lock")
         assert run(*command, "--out", file, PYTHONPATH=str(site)) == ""
         text = file.read_text()
         assert (

@@ -37,6 +37,7 @@ TEST_CASE("tune expressions compute what their functions say") {
     CHECK(value("prev_pow2(n)", 63) == 32);
     CHECK(value("prev_pow2(n)", 1) == 1);
     CHECK(value("ceil_div(n, 8)", 17) == 3);
+    CHECK(value("cdiv(n, 8)", 17) == 3);
     CHECK(value("round_up(n, 8)", 17) == 24);
     CHECK(value("n / 2", 5) == 2.5);
     CHECK(value("n > 4 && rows <= 2 ? 8 : 16", 5, 2) == 8);

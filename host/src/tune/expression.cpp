@@ -55,8 +55,8 @@ double greatest(const double *values, int count) {
                            [](double a, double b) { return std::fmax(a, b); });
 }
 
-constexpr std::array<std::string_view, 11> functions = {"min",  "max",       "abs",       "floor",    "ceil",    "log2",
-                                                        "sqrt", "next_pow2", "prev_pow2", "ceil_div", "round_up"};
+constexpr std::array<std::string_view, 12> functions = {
+    "min", "max", "abs", "floor", "ceil", "log2", "sqrt", "cdiv", "next_pow2", "prev_pow2", "ceil_div", "round_up"};
 
 // None of muParser's own functions and constants: a file must mean the same under every version of it.
 mu::Parser make_parser() {
@@ -76,6 +76,7 @@ mu::Parser make_parser() {
     parser.DefineFun("next_pow2", next_pow2);
     parser.DefineFun("prev_pow2", prev_pow2);
     parser.DefineFun("ceil_div", ceil_div);
+    parser.DefineFun("cdiv", ceil_div); // as Triton calls it
     parser.DefineFun("round_up", round_up);
     return parser;
 }
