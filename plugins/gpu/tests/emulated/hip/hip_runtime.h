@@ -1,5 +1,5 @@
-// What kernels and their launches use of HIP, on the CPU: kernels are functions that block.hpp runs, and the tensors of a
-// call are where the tests have them.
+// What kernels and their launches use of HIP, on the CPU: kernels are functions that block.hpp runs, and the tensors of
+// a call are where the tests have them.
 #pragma once
 
 #include <algorithm>
