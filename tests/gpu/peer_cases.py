@@ -246,7 +246,7 @@ def row_cases(m, n, dtype=torch.bfloat16, scale=0.5):
         needs = (leaf(a), leaf(inputs[3]))
         peers = of(rms_norm_backward_all, *inputs)
         peers["torch"] = lambda: backward(F.rms_norm(needs[0], (n,), needs[1], EPS), needs, g)
-        peers["liger"] = lambda: in_place(liger("rms_norm", "LigerRMSNormFunction"), needs, g, EPS)
+        peers["liger", "in place"] = lambda: in_place(liger("rms_norm", "LigerRMSNormFunction"), needs, g, EPS)
         return inputs, peers
 
     def add_rms():
@@ -314,7 +314,7 @@ def row_cases(m, n, dtype=torch.bfloat16, scale=0.5):
         def make():
             g, gate, up = inputs = x(), x(), x()
             peers = of(formula, *inputs)
-            peers["liger"] = lambda: in_place(liger(module, name), (gate, up), g)
+            peers["liger", "in place"] = lambda: in_place(liger(module, name), (gate, up), g)
             return inputs, peers
 
         return make
