@@ -46,6 +46,183 @@ struct OnePassShape {
     int blocks;  // that share a row: one, or a cluster of two
 };
 
+// Which columns a thread has, of which rows: V vectors, or fewer, of every step-th row.
+template<int V, int N>
+struct OnePassThread {
+    int threads, groups, group, lane; // of the thread's row in its block; its place in a warp
+    int vectors;                      // from the first one to the end of the block's part of a row
+    int64_t column;
+    int64_t part, all_parts;
+
+    __device__ __forceinline__ OnePassThread(const OnePassShape &shape, int64_t n)
+        : threads(shape.threads), groups(static_cast<int>(blockDim.x) / threads),
+          group(static_cast<int>(threadIdx.x) / threads) {
+        const int thread = static_cast<int>(threadIdx.x) - group * threads;
+        lane = thread % apart;
+        // Of a cluster's two blocks each has half of the row's vectors.
+        const int rank = shape.blocks == 1 ? 0 : static_cast<int>(blockIdx.x) % 2;
+        const int all_vectors = static_cast<int>(n / N);
+        const int of_first = shape.blocks == 1 ? all_vectors : (all_vectors + 1) / 2;
+        const int first_vector = (thread - lane) * V + lane;
+        vectors = (rank == 0 ? of_first : all_vectors - of_first) - first_vector;
+        column = (static_cast<int64_t>(rank) * of_first + first_vector) * N;
+        part = shape.blocks == 1 ? blockIdx.x : blockIdx.x / 2;
+        all_parts = shape.blocks == 1 ? gridDim.x : gridDim.x / 2;
+    }
+    __device__ __forceinline__ bool has(int v) const { return v * apart < vectors; }
+    __device__ __forceinline__ int warp_slot() const { return (static_cast<int>(threadIdx.x) - lane) * V; }
+};
+
+// Starts to copy a thread's vectors of a row into a stage: of the gradient, the input and, for rms_add, what is added.
+template<Norm norm, int V, int N, class T, class U>
+__device__ __forceinline__ void fetch_row(const BwdArguments<T, U> &a, const OnePassThread<V, N> &mine, int64_t row,
+                                          Vector<T, N> *to) {
+    using Slot = Vector<T, N>;
+    if (row < a.rows) {
+        const int64_t at = row * a.n + mine.column;
+        const auto *grad = reinterpret_cast<const Slot *>(a.grad + at);
+        const auto *input = reinterpret_cast<const Slot *>(a.input + at);
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            if (mine.has(v)) {
+                copy_async(to + v * apart, grad + v * apart);
+                copy_async(to + (V + v) * apart, input + v * apart);
+                if constexpr (norm == Norm::rms_add) {
+                    copy_async(to + (2 * V + v) * apart, reinterpret_cast<const Slot *>(a.add + at) + v * apart);
+                }
+            }
+        }
+    }
+    end_group_of_copies();
+}
+
+// The weights of a thread's columns, in f32.
+template<Weights are_in, int V, int N, class T, class U>
+struct OnePassWeights {
+    const BwdArguments<T, U> &a;
+    const OnePassThread<V, N> &mine;
+    float *shared;
+    float held[are_in == Weights::registers ? V : 1][N] = {};
+
+    __device__ __forceinline__ OnePassWeights(const BwdArguments<T, U> &arguments, const OnePassThread<V, N> &thread,
+                                              float *of_block)
+        : a(arguments), mine(thread), shared(of_block + mine.warp_slot() * N + mine.lane * 4) {
+        if constexpr (are_in != Weights::cache) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                float gamma[N] = {};
+                if (mine.has(v)) {
+                    load_gamma(a.weight, mine.column + v * apart * N, a.zero_centered, gamma);
+                }
+#pragma unroll
+                for (int k = 0; k < N; ++k) {
+                    if constexpr (are_in == Weights::registers) {
+                        held[v][k] = gamma[k];
+                    } else {
+                        shared[(v * N + k / 4 * 4) * apart + k % 4] = gamma[k];
+                    }
+                }
+            }
+        }
+    }
+    __device__ __forceinline__ void get(int v, float (&gamma)[N]) const {
+        if constexpr (are_in == Weights::cache) {
+            load_gamma(a.weight, mine.column + v * apart * N, a.zero_centered, gamma);
+        } else if constexpr (are_in == Weights::registers) {
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                gamma[k] = held[v][k];
+            }
+        } else {
+            float(&quarters)[N / 4][4] = reinterpret_cast<float(&)[N / 4][4]>(gamma);
+#pragma unroll
+            for (int q = 0; q < N / 4; ++q) {
+                load<4>(shared + (v * N + q * 4) * apart, quarters[q]);
+            }
+        }
+    }
+};
+
+// The sums of a thread's columns.
+template<Norm norm, int V, int N>
+struct OnePassSums {
+    float of_weight[V][N] = {}, of_bias[norm == Norm::layer ? V : 1][N] = {};
+};
+
+// Takes in a row: `sums` gets those of d times the normalized input, and of d.
+template<Norm norm, int V, int N, class T, class OfColumns>
+__device__ __forceinline__ void take_in_row(const Vector<T, N> *stage, const OnePassThread<V, N> &mine,
+                                            const OfColumns &weights, float mean, float factor, float (&sums)[2],
+                                            OnePassSums<norm, V, N> &columns) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+        if (mine.has(v)) {
+            float grad[N], x[N], gamma[N];
+            widen(stage[v * apart], grad);
+            widen(stage[(V + v) * apart], x);
+            weights.get(v, gamma);
+            add_to_sums<norm>(grad, x, gamma, mean, sums);
+            add_to_columns<norm>(grad, x, mean, factor, columns.of_weight[v],
+                                 columns.of_bias[norm == Norm::layer ? v : 0]);
+        }
+    }
+}
+
+// Writes the gradient of a row, from `to` on.
+template<Norm norm, int V, int N, class T, class OfColumns>
+__device__ __forceinline__ void write_row(const Vector<T, N> *stage, const OnePassThread<V, N> &mine,
+                                          const OfColumns &weights, const RowCoefficients &coefficients, T *to) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+        if (mine.has(v)) {
+            float grad[N], x[N], gamma[N], result[N];
+            widen(stage[v * apart], grad);
+            widen(stage[(V + v) * apart], x);
+            weights.get(v, gamma);
+            input_gradient<norm>(grad, x, gamma, coefficients, result);
+            if constexpr (norm == Norm::rms_add) {
+                float add[N];
+                widen(stage[(2 * V + v) * apart], add);
+#pragma unroll
+                for (int k = 0; k < N; ++k) {
+                    result[k] += add[k];
+                }
+            }
+            store<N>(to + v * apart * N, result);
+        }
+    }
+}
+
+// The groups of a block become one part, by way of what was the stages' memory: each array of a stage has a vector for
+// each of these, and two of them have the bytes of its sums.
+template<Norm norm, int V, int N>
+__device__ __forceinline__ void put_parts(const OnePassSums<norm, V, N> &columns, const OnePassThread<V, N> &mine,
+                                          int64_t n, float *sums_of_groups, float *parts) {
+#pragma unroll
+    for (int kind = 0; kind < (norm == Norm::layer ? 2 : 1); ++kind) {
+        float *const of_kind = parts + (kind * mine.all_parts + mine.part) * n;
+        float *const to = mine.groups == 1 ? of_kind : sums_of_groups + mine.group * n;
+        __syncthreads();
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            if (mine.has(v)) {
+                store<N>(to + mine.column + v * apart * N,
+                         kind == 0 ? columns.of_weight[v] : columns.of_bias[norm == Norm::layer ? v : 0]);
+            }
+        }
+        __syncthreads();
+        if (mine.groups > 1) {
+            for (int64_t c = threadIdx.x; c < n; c += blockDim.x) {
+                float sum = sums_of_groups[c];
+                for (int g = 1; g < mine.groups; ++g) {
+                    sum += sums_of_groups[g * n + c];
+                }
+                of_kind[c] = sum;
+            }
+        }
+    }
+}
+
 // Each thread has a slot of a stage for each of its vectors, which nobody else reads: threads wait for each other in
 // reductions alone. A block's sums, or a cluster's, are at parts[its number], of the weight for all of them and then,
 // for layer, of the bias.
@@ -56,97 +233,22 @@ __global__ void __launch_bounds__(most_one_pass_threads)
     constexpr int N = wide<T>;
     constexpr int arrays = norm == Norm::rms_add ? 3 : 2;
     constexpr int kinds = norm == Norm::layer ? 2 : 1;
-    constexpr Weights weights_are_in = weights_in<norm, V, N>;
     using Slot = Vector<T, N>;
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ float shared_of_rounds[2][kinds * most_warps]; // in turn
-    const int threads = shape.threads;
-    const int groups = static_cast<int>(blockDim.x) / threads;
-    const int group = static_cast<int>(threadIdx.x) / threads;
-    const int thread = static_cast<int>(threadIdx.x) - group * threads;
-    const int lane = thread % apart;
-
-    // Of a cluster's two blocks each has half of the row's vectors.
-    const int rank = shape.blocks == 1 ? 0 : static_cast<int>(blockIdx.x) % 2;
-    const int all_vectors = static_cast<int>(a.n / N);
-    const int of_first = shape.blocks == 1 ? all_vectors : (all_vectors + 1) / 2;
-    const int first_vector = (thread - lane) * V + lane;
-    const int vectors = (rank == 0 ? of_first : all_vectors - of_first) - first_vector;
-    const auto has = [&](int v) { return v * apart < vectors; };
-    const int64_t column = (static_cast<int64_t>(rank) * of_first + first_vector) * N;
-
-    const int64_t part = shape.blocks == 1 ? blockIdx.x : blockIdx.x / 2;
-    const int64_t all_parts = shape.blocks == 1 ? gridDim.x : gridDim.x / 2;
-    const int64_t step = all_parts * groups;
-    int64_t row = part * groups + group;
-
+    const OnePassThread<V, N> mine(shape, a.n);
+    const int64_t step = mine.all_parts * mine.groups;
+    int64_t row = mine.part * mine.groups + mine.group;
     // Slots of a warp are together, and those of an array.
     const int stage_slots = arrays * V * static_cast<int>(blockDim.x);
-    const int warp_slot = (static_cast<int>(threadIdx.x) - lane) * V;
-    Slot *const first_stage = reinterpret_cast<Slot *>(memory) + warp_slot * arrays + lane;
+    Slot *const first_stage = reinterpret_cast<Slot *>(memory) + mine.warp_slot() * arrays + mine.lane;
     Slot *const last_stage = first_stage + (shape.stages - 1) * stage_slots;
-
-    const auto fetch_row = [&](int64_t wanted, Slot *to) {
-        if (wanted < a.rows) {
-            const int64_t at = wanted * a.n + column;
-            const auto *grad = reinterpret_cast<const Slot *>(a.grad + at);
-            const auto *input = reinterpret_cast<const Slot *>(a.input + at);
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                if (has(v)) {
-                    copy_async(to + v * apart, grad + v * apart);
-                    copy_async(to + (V + v) * apart, input + v * apart);
-                    if constexpr (norm == Norm::rms_add) {
-                        copy_async(to + (2 * V + v) * apart, reinterpret_cast<const Slot *>(a.add + at) + v * apart);
-                    }
-                }
-            }
-        }
-        end_group_of_copies();
-    };
     for (int i = 0; i + 1 < shape.stages; ++i) {
-        fetch_row(row + i * step, first_stage + i * stage_slots);
+        fetch_row<norm>(a, mine, row + i * step, first_stage + i * stage_slots);
     }
-
-    float held_gamma[weights_are_in == Weights::registers ? V : 1][N] = {};
-    float *const shared_gamma =
-        reinterpret_cast<float *>(reinterpret_cast<Slot *>(memory) + shape.stages * stage_slots) + warp_slot * N +
-        lane * 4;
-    if constexpr (weights_are_in != Weights::cache) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            float gamma[N] = {};
-            if (has(v)) {
-                load_gamma(a.weight, column + v * apart * N, a.zero_centered, gamma);
-            }
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                if constexpr (weights_are_in == Weights::registers) {
-                    held_gamma[v][k] = gamma[k];
-                } else {
-                    shared_gamma[(v * N + k / 4 * 4) * apart + k % 4] = gamma[k];
-                }
-            }
-        }
-    }
-    const auto get_gamma = [&](int v, float(&gamma)[N]) {
-        if constexpr (weights_are_in == Weights::cache) {
-            load_gamma(a.weight, column + v * apart * N, a.zero_centered, gamma);
-        } else if constexpr (weights_are_in == Weights::registers) {
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                gamma[k] = held_gamma[v][k];
-            }
-        } else {
-            float(&quarters)[N / 4][4] = reinterpret_cast<float(&)[N / 4][4]>(gamma);
-#pragma unroll
-            for (int q = 0; q < N / 4; ++q) {
-                load<4>(shared_gamma + (v * N + q * 4) * apart, quarters[q]);
-            }
-        }
-    };
-
-    float of_weight[V][N] = {}, of_bias[norm == Norm::layer ? V : 1][N] = {};
+    const OnePassWeights<weights_in<norm, V, N>, V, N, T, U> weights(
+        a, mine, reinterpret_cast<float *>(reinterpret_cast<Slot *>(memory) + shape.stages * stage_slots));
+    OnePassSums<norm, V, N> columns;
     const float inverse = 1.0f / static_cast<float>(a.n);
     // Of the next row: a number that is asked for when it is needed is waited for.
     float next_factor = row < a.rows ? a.rsigma[row] : 0.0f;
@@ -157,87 +259,32 @@ __global__ void __launch_bounds__(most_one_pass_threads)
     Slot *stage = first_stage;
     const int rounds = static_cast<int>((a.rows + step - 1) / step);
     for (int round = 0; round < rounds; ++round, row += step) {
-        fetch_row(row + (shape.stages - 1) * step, stage == first_stage ? last_stage : stage - stage_slots);
+        fetch_row<norm>(a, mine, row + (shape.stages - 1) * step,
+                        stage == first_stage ? last_stage : stage - stage_slots);
         wait_for_stages(shape.stages - 1);
-        const bool exists = row < a.rows;
         const float factor = next_factor, mean = next_mean;
         if (row + step < a.rows) {
             next_factor = a.rsigma[row + step];
             next_mean = norm == Norm::layer ? a.mu[row + step] : 0.0f;
         }
-        float sums[2] = {0.0f, 0.0f}; // of d times the normalized input; of d
-        if (exists) {
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                if (has(v)) {
-                    float grad[N], x[N], gamma[N];
-                    widen(stage[v * apart], grad);
-                    widen(stage[(V + v) * apart], x);
-                    get_gamma(v, gamma);
-                    add_to_sums<norm>(grad, x, gamma, mean, sums);
-                    add_to_columns<norm>(grad, x, mean, factor, of_weight[v], of_bias[norm == Norm::layer ? v : 0]);
-                }
-            }
+        float sums[2] = {0.0f, 0.0f};
+        if (row < a.rows) {
+            take_in_row(stage, mine, weights, mean, factor, sums, columns);
         }
-        float *shared = shared_of_rounds[round & 1];
         float(&used_sums)[kinds] = reinterpret_cast<float(&)[kinds]>(sums);
         if (shape.blocks == 1) {
-            reduce<Sum>(used_sums, threads, shared);
+            reduce<Sum>(used_sums, mine.threads, shared_of_rounds[round & 1]);
         } else {
-            reduce_in_cluster<Sum>(used_sums, shared);
+            reduce_in_cluster<Sum>(used_sums, shared_of_rounds[round & 1]);
         }
         const RowCoefficients coefficients = coefficients_of(sums, mean, factor, inverse);
-        if (exists) {
-            T *const result_at = a.grad_input + row * a.n + column;
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                if (has(v)) {
-                    float grad[N], x[N], gamma[N], result[N];
-                    widen(stage[v * apart], grad);
-                    widen(stage[(V + v) * apart], x);
-                    get_gamma(v, gamma);
-                    input_gradient<norm>(grad, x, gamma, coefficients, result);
-                    if constexpr (norm == Norm::rms_add) {
-                        float add[N];
-                        widen(stage[(2 * V + v) * apart], add);
-#pragma unroll
-                        for (int k = 0; k < N; ++k) {
-                            result[k] += add[k];
-                        }
-                    }
-                    store<N>(result_at + v * apart * N, result);
-                }
-            }
+        if (row < a.rows) {
+            write_row<norm>(stage, mine, weights, coefficients, a.grad_input + row * a.n + mine.column);
         }
         stage = stage == last_stage ? first_stage : stage + stage_slots;
     }
-
-    // The groups of a block become one part, by way of what was the stages' memory: each array of a stage has a vector
-    // for each of these, and two of them have the bytes of its sums.
     wait_for_copies_but<0>();
-    auto *const sums_of_groups = reinterpret_cast<float *>(memory);
-#pragma unroll
-    for (int kind = 0; kind < kinds; ++kind) {
-        float *const of_kind = parts + (kind * all_parts + part) * a.n;
-        float *const to = groups == 1 ? of_kind : sums_of_groups + group * a.n;
-        __syncthreads();
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            if (has(v)) {
-                store<N>(to + column + v * apart * N, kind == 0 ? of_weight[v] : of_bias[norm == Norm::layer ? v : 0]);
-            }
-        }
-        __syncthreads();
-        if (groups > 1) {
-            for (int64_t c = threadIdx.x; c < a.n; c += blockDim.x) {
-                float sum = sums_of_groups[c];
-                for (int g = 1; g < groups; ++g) {
-                    sum += sums_of_groups[g * a.n + c];
-                }
-                of_kind[c] = sum;
-            }
-        }
-    }
+    put_parts(columns, mine, a.n, reinterpret_cast<float *>(memory), parts);
 }
 
 // For a row that one pass takes; held is 0 for one that it does not.

@@ -286,23 +286,19 @@ __device__ __forceinline__ void make_coefficients(const Rope &shape, const Stand
     }
 }
 
-// Where a thread finds the coefficients of its position and its vectors.
-struct Found {
-    const float *cosine, *cross;
-    int first, second;
-};
-
-// Rotates two vectors of a row.
+// Rotates two vectors of a row, which end up at to[first] and to[second]. Cosines and cross terms are those of the
+// row's position, `column` the thread's in its block.
 template<int N, bool interleaved, class T>
-__device__ __forceinline__ void rotate(const Vector<T, N> &here, const Vector<T, N> &there, const Found &found,
-                                       T *to_here, T *to_there) {
+__device__ __forceinline__ void rotate(const Vector<T, N> &here, const Vector<T, N> &there,
+                                       const Places<N, interleaved> &places, int column, const float *cosine,
+                                       const float *cross, T *to, int first, int second) {
     asm volatile("" ::: "memory"); // the coefficients stay in shared memory: registers are for rows on their way
     float x[N], y[N], new_x[N], new_y[N];
     float cosine_x[N], cosine_y[N], cross_x[N], cross_y[N];
-    load<N>(found.cosine + found.first, cosine_x);
-    load<N>(found.cosine + found.second, cosine_y);
-    load<N>(found.cross + found.first, cross_x);
-    load<N>(found.cross + found.second, cross_y);
+    load<N>(cosine + places.first_coefficient(column), cosine_x);
+    load<N>(cosine + places.second_coefficient(column), cosine_y);
+    load<N>(cross + places.first_coefficient(column), cross_x);
+    load<N>(cross + places.second_coefficient(column), cross_y);
     widen(here, x);
     widen(there, y);
 #pragma unroll
@@ -311,8 +307,8 @@ __device__ __forceinline__ void rotate(const Vector<T, N> &here, const Vector<T,
         new_x[k] = fmaf(x[k], cosine_x[k], (within ? x[k ^ 1] : y[k]) * cross_x[k]);
         new_y[k] = fmaf(y[k], cosine_y[k], (within ? y[k ^ 1] : x[k]) * cross_y[k]);
     }
-    store<N>(to_here, new_x);
-    store<N>(to_there, new_y);
+    store<N>(to + first, new_x);
+    store<N>(to + second, new_y);
 }
 
 template<class T, int N, int unroll, bool interleaved, int tensors, class Source>
@@ -357,8 +353,7 @@ __global__ void __launch_bounds__(512, 2)
     }
 
     const float *cosine = coefficients + at.position_of_block * 2 * of_position;
-    const Found found = {cosine, cosine + of_position, places.first_coefficient(at.column_of_block),
-                         places.second_coefficient(at.column_of_block)};
+    const float *cross = cosine + of_position;
     for (; row < shape.rows; row += unroll * rows_step) {
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
@@ -373,7 +368,7 @@ __global__ void __launch_bounds__(512, 2)
                 *reinterpret_cast<Vector<T, N> *>(to + first_at) = here;
                 continue;
             }
-            rotate<N, interleaved>(here, there, found, to + first_at, to + second_at);
+            rotate<N, interleaved>(here, there, places, at.column_of_block, cosine, cross, to, first_at, second_at);
         }
     }
 }
