@@ -10,7 +10,8 @@
 
 #include "block.hpp"
 
-// Dynamic shared memory. Kernels declare it by different names, in two namespaces: all of them are the same bytes.
+// Dynamic shared memory. Kernels declare it by different names, in two namespaces: all of them are the same bytes. The
+// plugin does not link where a kernel has a new name, which then belongs here.
 namespace {
 constexpr std::size_t most_shared = std::size_t(64) << 10, behind = 1024;
 }
