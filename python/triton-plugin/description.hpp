@@ -68,7 +68,7 @@ struct Parameter {
     Type type;
     std::int64_t index;     // of the op's parameter, or of the workspace
     std::int64_t otherwise; // the workspace in place of a tensor that is absent, or -1
-    Expression value;   // of a number
+    Expression value;       // of a number
 };
 
 // What code takes for granted: places among the launch's parameters.
