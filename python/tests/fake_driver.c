@@ -39,7 +39,7 @@ int cuDriverGetVersion(int *version) {
     return 0;
 }
 
-static _Thread_local void *current; /* null until somebody sets it, as in a thread that did nothing yet */
+static __thread void *current; /* null until somebody sets it, as in a thread that did nothing yet */
 
 int cuCtxGetCurrent(void **context) {
     *context = current;
