@@ -94,9 +94,11 @@ std::unique_ptr<CudnnGraph> forward_graph(const opdock::Problem &problem) {
         graph.pointwise(PointwiseMode::exp, graph.pointwise(PointwiseMode::sub, scores, largest));
     const CudnnTensor sum = graph.between(DataType::f32, a.rows());
     graph.reduce(Reduction::add, powers, sum);
-    const CudnnTensor lse = graph.memory(DataType::f32, a.rows(), packed_strides(a.rows()));
-    const CudnnTensor log = graph.pointwise(PointwiseMode::log, sum);
-    graph.pointwise(PointwiseMode::add, largest, &log, nullptr, lse);
+    if (problem.has_output(1)) {
+        const CudnnTensor lse = graph.memory(DataType::f32, a.rows(), packed_strides(a.rows()));
+        const CudnnTensor log = graph.pointwise(PointwiseMode::log, sum);
+        graph.pointwise(PointwiseMode::add, largest, &log, nullptr, lse);
+    }
     graph.matmul(graph.pointwise(PointwiseMode::div, powers, sum, a.type), value, output);
     return made;
 }
@@ -170,13 +172,8 @@ opdock::Status make_cudnn_plan(const opdock::Problem &problem, std::unique_ptr<C
     return {};
 }
 
-// Of the lse where it is not wanted: without it cuDNN has no kernel.
-uint64_t unwanted_lse(const opdock::Problem &problem) {
-    return problem.has_output(1) ? 0 : BackwardWorkspace(CudnnAttention(problem, 0)).dots;
-}
-
 uint64_t forward_workspace(const opdock::Problem &problem) {
-    return unwanted_lse(problem) + problem.plan<CudnnPlan>()->workspace_size();
+    return problem.plan<CudnnPlan>()->workspace_size();
 }
 
 uint64_t backward_workspace(const opdock::Problem &problem) {
@@ -185,10 +182,12 @@ uint64_t backward_workspace(const opdock::Problem &problem) {
 }
 
 opdock::Status run_forward(const opdock::Call &call) {
-    char *workspace = static_cast<char *>(call.workspace());
-    const std::vector<void *> pointers = {input_data(call, 0), input_data(call, 1), input_data(call, 2),
-                                          output_data(call, 0), call.has_output(1) ? output_data(call, 1) : workspace};
-    return call.plan<CudnnPlan>()->run(call, *call.device_state<Cudnn>(), pointers, workspace + unwanted_lse(call));
+    std::vector<void *> pointers = {input_data(call, 0), input_data(call, 1), input_data(call, 2),
+                                    output_data(call, 0)};
+    if (call.has_output(1)) {
+        pointers.push_back(output_data(call, 1));
+    }
+    return call.plan<CudnnPlan>()->run(call, *call.device_state<Cudnn>(), pointers, call.workspace());
 }
 
 opdock::Status run_backward(const opdock::Call &call) {
