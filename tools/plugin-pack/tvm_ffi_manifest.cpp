@@ -311,9 +311,10 @@ TvmFfiManifest parse_tvm_ffi_manifest(std::string_view text, const std::string &
     const auto place = [](const core::TuneProblem &problem) {
         return std::tie(problem.place.line, problem.place.column, problem.message);
     };
-    std::ranges::sort(problems, {}, place);
-    const auto again = std::ranges::unique(problems, {}, place); // by way of an alias
-    problems.erase(again.begin(), again.end());
+    std::sort(problems.begin(), problems.end(), [&](const auto &a, const auto &b) { return place(a) < place(b); });
+    const auto again = std::unique(problems.begin(), problems.end(),
+                                   [&](const auto &a, const auto &b) { return place(a) == place(b); });
+    problems.erase(again, problems.end()); // told again by way of an alias
     std::string faults;
     for (const core::TuneProblem &problem : problems) {
         faults += fmt::format("{}{}:{}:{}: {}", faults.empty() ? "" : "\n", name, problem.place.line,
