@@ -119,7 +119,7 @@ def draw_linear_wgrad(draw, shape, attributes):
 
 def draw_linear_fp8(draw, shape, attributes):
     *leading, k, n = shape
-    scale = lambda *dims: draw.rounded("f32", 2 ** draw.rng.uniform(-4, 4, dims))
+    scale = lambda *dims: draw.rounded("f32", 2 ** draw.rng.uniform(-6, 1, dims))
     return {
         "input": draw("F", *leading, k),
         "weight": draw("G", n, k),
@@ -132,7 +132,7 @@ def draw_linear_fp8(draw, shape, attributes):
 def draw_linear_fp8_block(draw, shape, attributes):
     *leading, k, n = shape
     blocks = lambda size: -(-size // 128)
-    scale = lambda *dims: draw.rounded("f32", 2 ** draw.rng.uniform(-4, 4, dims))
+    scale = lambda *dims: draw.rounded("f32", 2 ** draw.rng.uniform(-6, 1, dims))
     scales = {"input_scale": scale(*leading, blocks(k)), "weight_scale": scale(blocks(n), blocks(k))}
     return {**draw_linear_fp8(draw, shape, attributes), **scales}
 
