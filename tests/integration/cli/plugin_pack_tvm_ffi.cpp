@@ -1,4 +1,5 @@
 // plugin-pack tvm-ffi, and what the tools make of the plugins that it makes.
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -36,7 +37,9 @@ struct PluginTool : Tool {
         : Tool(program, {plugin, REFERENCE_PLUGIN}) {
         with("PLUGIN_PREFER", "vendor");
         if (!library.empty()) {
-            with("LD_LIBRARY_PATH", std::string(TVM_FFI_FAKES "/") + library);
+            const char *before = std::getenv("LD_LIBRARY_PATH"); // has a sanitizer's library, where there is one
+            with("LD_LIBRARY_PATH",
+                 std::string(TVM_FFI_FAKES "/") + library + (before != nullptr ? ":" + std::string(before) : ""));
         }
     }
 };
