@@ -43,17 +43,6 @@ struct CudnnAttention {
     std::array<int64_t, 4> rows() const { return {b, h, s, 1}; }
 };
 
-inline bool is_without_gaps(const DLTensor &tensor) {
-    int64_t step = 1;
-    for (int d = tensor.ndim - 1; d >= 0; --d) {
-        if (tensor.shape[d] > 1 && tensor.strides[d] != step) {
-            return false;
-        }
-        step *= tensor.shape[d];
-    }
-    return true;
-}
-
 inline opdock::Status check_cudnn_heads(const DLTensor &tensor) {
     const int64_t n = row_size(tensor);
     if (n % 8 != 0 || n > most_cudnn_dims) {
@@ -101,7 +90,7 @@ inline opdock::Status check_cudnn_heads(std::initializer_list<const DLTensor *> 
 }
 
 inline opdock::Status check_cudnn_lse(const DLTensor *lse) {
-    return lse == nullptr || is_without_gaps(*lse) ? opdock::Status()
+    return lse == nullptr || is_dense(*lse) ? opdock::Status()
                                                    : opdock::unsupported("cuDNN takes an lse without gaps");
 }
 

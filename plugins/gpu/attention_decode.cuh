@@ -37,7 +37,7 @@ struct DecodeArguments {
     __device__ __forceinline__ float score(float dot) const {
         return soft_cap > 0 ? soft_cap * log2_e * tanhf(dot * factor / soft_cap) : dot * factor;
     }
-    // What the table says of a sequence's page, and one of the cache, whatever that is.
+    // The table's entry for a page of a sequence, and the page of the cache nearest to an entry.
     __device__ __forceinline__ int entry(int sequence, unsigned page) const {
         return table[sequence * table_row + static_cast<int64_t>(page) * table_step];
     }

@@ -46,7 +46,7 @@ struct OnePassShape {
     int blocks;  // that share a row: one, or a cluster of two
 };
 
-// Which columns a thread has, of which rows: V vectors, or fewer, of every step-th row.
+// The columns of a thread, and its rows: at most V vectors of every step-th row.
 template<int V, int N>
 struct OnePassThread {
     int threads, groups, group, lane; // of the thread's row in its block; its place in a warp
@@ -59,7 +59,7 @@ struct OnePassThread {
           group(static_cast<int>(threadIdx.x) / threads) {
         const int thread = static_cast<int>(threadIdx.x) - group * threads;
         lane = thread % apart;
-        // Of a cluster's two blocks each has half of the row's vectors.
+        // Each of a cluster's two blocks has half of the row's vectors.
         const int rank = shape.blocks == 1 ? 0 : static_cast<int>(blockIdx.x) % 2;
         const int all_vectors = static_cast<int>(n / N);
         const int of_first = shape.blocks == 1 ? all_vectors : (all_vectors + 1) / 2;

@@ -1,4 +1,4 @@
-// What calls report to the host: who served, who failed, which memos they keep.
+// Calls report to the host here: who served, who failed, which memos they keep.
 #include "dispatch/call_host.hpp"
 
 #include <algorithm>

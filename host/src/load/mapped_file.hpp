@@ -1,5 +1,5 @@
-// Whether the dynamic loader mapped the file that was judged. The loader opens files by name, and answers a request for
-// a name that it knows with what it has already.
+// Checks that the dynamic loader mapped the file that was judged. The loader opens files by name, and answers a request
+// for a name that it knows with what it has already.
 #pragma once
 
 #include <cstddef>

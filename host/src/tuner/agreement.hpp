@@ -1,4 +1,4 @@
-// Whether two configs of one kernel computed the same results, up to rounding.
+// Compares the results of two configs of one kernel, up to rounding.
 #pragma once
 
 #include <cstddef>

@@ -123,7 +123,7 @@ struct GradientWriter {
     }
 };
 
-// Of each thread: vectors v * threads + thread in registers for v < long_held, in shared memory for the next `staged`
+// Each thread has vectors v * threads + thread: in registers for v < long_held, in shared memory for the next `staged`
 // v. Nobody reads what another thread has copied or will overwrite.
 template<class T>
 struct OnChip {
