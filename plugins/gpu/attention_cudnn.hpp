@@ -90,8 +90,7 @@ inline opdock::Status check_cudnn_heads(std::initializer_list<const DLTensor *> 
 }
 
 inline opdock::Status check_cudnn_lse(const DLTensor *lse) {
-    return lse == nullptr || is_dense(*lse) ? opdock::Status()
-                                                   : opdock::unsupported("cuDNN takes an lse without gaps");
+    return lse == nullptr || is_dense(*lse) ? opdock::Status() : opdock::unsupported("cuDNN takes an lse without gaps");
 }
 
 inline opdock::Status cudnn_supports_forward(const opdock::Problem &problem) {
