@@ -8,10 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from typing import Any
 
-_TENSOR = re.compile(r"(\w+)\s*(?:~\s*\w+\s*)?:\s*(\w+)\s*\[([^\]]*)\]")
-_COMPARISON = re.compile(r"(.+?)(<=|>=|==|!=|<|>)(.+)")
-_USUAL_DTYPES = ("f32", "f16", "bf16")  # of a variable of which the signature says no others
-
 Dims = MutableMapping[str, Any]
 # It gets a condition, which may be a symbol, and the message for where the condition is false.
 Expect = Callable[[Any, str], None]
@@ -32,8 +28,21 @@ class Parameter:
 class Attribute:
     name: str
     type: str
+    variable: str | None  # the dtype variable that it gives a value
     optional: bool
     default: Any  # None: required, or optional
+
+
+@dataclass(frozen=True)
+class Clause:
+    """left == right, or left in one of several."""
+
+    left: str
+    operator: str
+    right: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.operator} {'|'.join(self.right)}"
 
 
 @dataclass(frozen=True)
@@ -50,24 +59,20 @@ class Signature:
     def __init__(self, parsed: Mapping[str, Any]) -> None:
         self.op: str = parsed["op"]
         self.text: str = parsed["signature"]
-        inputs, outputs = self.text.split("->", 1)
-        self.inputs = _parameters(inputs, parsed["inputs"])
-        self.outputs = _parameters(outputs, parsed["outputs"])
+        self.inputs = _parameters(parsed["inputs"])
+        self.outputs = _parameters(parsed["outputs"])
         self.attributes = [
-            Attribute(one["name"], one["type"], one["optional"], one["default"]) for one in parsed["attributes"]
+            Attribute(one["name"], one["type"], one["variable"], one["optional"], one["default"])
+            for one in parsed["attributes"]
         ]
-        _, _, clauses = outputs.partition(" where ")
-        self._clauses = [clause.strip() for clause in clauses.split(",") if clause.strip()]
-        self._allowed = {
-            clause[0]: tuple(one.strip() for one in clause.partition(" in ")[2].split("|"))
-            for clause in self._clauses
-            if re.match(r"[A-Z] in ", clause)
-        }
-        self._variables = {
-            attribute.name: match[1]
-            for attribute in self.attributes
-            if attribute.type == "dtype" and (match := re.search(rf"\b{attribute.name}\s*:\s*([A-Z])\b", inputs))
-        }
+        # Of dtypes, in order of first appearance, and what each may be.
+        self.variables = {name: tuple(parsed["dtypes"][name]) for name in parsed["dtype_variables"]}
+        self._clauses = [Clause(one["left"], one["operator"], tuple(one["right"])) for one in parsed["where"]]
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The inputs, then the outputs."""
+        return self.inputs + self.outputs
 
     def wanted(self, all_outputs: bool) -> list[Parameter]:
         return [output for output in self.outputs if all_outputs or not output.optional]
@@ -87,7 +92,7 @@ class Signature:
         """
         shared: Dims = {name: value for name, value in attributes.items() if isinstance(value, int)}
         elements: list[Dims] = []  # what each element of lists binds
-        bound = {self._variables[name]: attributes[name] for name in self._variables}
+        bound = {one.variable: attributes[one.name] for one in self.attributes if one.variable}
         for parameter, value in zip(self.inputs, inputs, strict=True):
             tensors = [] if value is None else value if parameter.is_list else [value]
             if parameter.is_list and not elements:
@@ -149,7 +154,7 @@ class Signature:
             allowed = [one for one in dtypes if dtypes[one] == bound[name]]
         else:
             bound[name] = dtype
-            allowed = list(self._allowed.get(name, _USUAL_DTYPES))
+            allowed = list(self.variables[name])
         if all(one in dtypes and dtypes[one] != dtype for one in allowed):
             raise ValueError(
                 f"{self.op}: '{parameter.name}' is of dtype {dtype}, and {' or '.join(allowed)} was expected\n"
@@ -158,25 +163,22 @@ class Signature:
 
     def _bind_sizes_of_data(self, dims: Dims) -> None:
         for clause in self._clauses:
-            left, comparison, right = _split(clause)
-            if comparison == "<=" and left not in dims and any(left in output.dims for output in self.outputs):
-                dims[left] = _evaluated(right, dims)
+            is_size = any(clause.left in output.dims for output in self.outputs)
+            if clause.operator == "<=" and clause.left not in dims and is_size:
+                dims[clause.left] = _evaluated(clause.right[0], dims)
 
     def _check_clauses(self, dims: Mapping[str, Any], expect: Expect) -> None:
         for clause in self._clauses:
-            left, comparison, right = _split(clause)
-            if not comparison:
-                continue
             try:
-                a = _evaluated(left, dims)
-                others = [_evaluated(one, dims) for one in right.split("|")]
+                left = _evaluated(clause.left, dims)
+                right = [_evaluated(one, dims) for one in clause.right]
             except KeyError:
                 continue  # it names dims of absent inputs
             wrong = f"{self.op}: {clause} does not hold\n  {self.text}"
-            if comparison == "in":
-                expect(functools.reduce(operator.or_, [a == one for one in others]), wrong)
+            if clause.operator == "in":
+                expect(functools.reduce(operator.or_, [left == one for one in right]), wrong)
             else:
-                expect(_OPERATORS[comparison](a, others[0]), wrong)
+                expect(_OPERATORS[clause.operator](left, right[0]), wrong)
 
 
 _OPERATORS = {
@@ -189,33 +191,11 @@ _OPERATORS = {
 }
 
 
-def _split(clause: str) -> tuple[str, str, str]:
-    """The sides of a clause about dims, and what stands between them; "" for one about dtypes."""
-    if re.match(r"[A-Z] in ", clause):
-        return clause, "", ""
-    if match := _COMPARISON.fullmatch(clause):
-        return match[1].strip(), match[2], match[3].strip()
-    left, _, right = clause.partition(" in ")
-    return left.strip(), "in", right.strip()
-
-
-def _parameters(text: str, parsed: Iterable[Mapping[str, Any]]) -> list[Parameter]:
-    written = {name: (dtype, dims) for name, dtype, dims in _TENSOR.findall(text)}
-    result = []
-    for one in parsed:
-        dtype, dims = written[one["name"]]
-        result.append(
-            Parameter(
-                one["name"],
-                dtype,
-                tuple(dim.strip() for dim in dims.split(",")) if dims.strip() else (),
-                one["optional"],
-                one["list"],
-                one["mut"],
-                one["host"],
-            )
-        )
-    return result
+def _parameters(parsed: Iterable[Mapping[str, Any]]) -> list[Parameter]:
+    return [
+        Parameter(one["name"], one["dtype"], tuple(one["dims"]), one["optional"], one["list"], one["mut"], one["host"])
+        for one in parsed
+    ]
 
 
 def _evaluated(expression: str, dims: Mapping[str, Any]) -> Any:

@@ -161,6 +161,9 @@ NB_MODULE(_native, module) {
         },
         nb::sig("def _dtypes() -> dict[str, str]"), "What signatures call each dtype, and what other libraries do.");
     module.def(
+        "_parse_signature", [](const std::string &text) { return from_json(parse_signature(text)); },
+        nb::sig("def _parse_signature(text: str) -> dict[str, typing.Any]"), "See opdock_parse_signature.");
+    module.def(
         "_standard_signatures",
         [] {
             nb::dict signatures;

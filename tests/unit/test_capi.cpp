@@ -411,19 +411,25 @@ TEST_CASE("a signature as JSON has every parameter with what it is, and every at
     host.add("module", [](opdock_registry *registry) {
         return declare(
             registry,
-            "test.all(mut a: T[m]*, b: U[n]?, host c: i32[n], *, i: int, j: int = 3, f: float = 0.5, b1: bool = "
-            "true, b0: bool = false, s: string = \"text\", l: int[] = [1, 2], d: U = f32) -> (x ~ b: U[n]?)");
+            "test.all(mut a: T[m]*, b: U[..., 2*n]?, host c: i32[n], *, i: int, j: int = 3, f: float = 0.5, b1: bool = "
+            "true, b0: bool = false, s: string = \"text\", l: int[] = [1, 2], d: U = f32) -> (x ~ b: U[..., 2*n]?) "
+            "where n % 4 == 0, m in 1|2*n, U in f32|f64");
     });
     char *text = nullptr;
     CHECK(opdock_signature_json(host.op("test.all"), &text) == OPDOCK_OK);
     const json signature = taken(text);
     CHECK(signature["op"] == "test.all");
-    CHECK(signature["inputs"] ==
-          json({{{"name", "a"}, {"optional", false}, {"list", true}, {"mut", true}, {"host", false}},
-                {{"name", "b"}, {"optional", true}, {"list", false}, {"mut", false}, {"host", false}},
-                {{"name", "c"}, {"optional", false}, {"list", false}, {"mut", false}, {"host", true}}}));
+    CHECK(signature["inputs"] == json::parse(R"json([
+        {"name": "a", "dtype": "T", "dims": ["m"], "optional": false, "list": true, "mut": true, "host": false},
+        {"name": "b", "dtype": "U", "dims": ["...", "2*n"], "optional": true, "list": false, "mut": false, "host": false},
+        {"name": "c", "dtype": "i32", "dims": ["n"], "optional": false, "list": false, "mut": false, "host": true}])json"));
     CHECK(signature["outputs"].size() == 1);
     CHECK(signature["outputs"][0]["name"] == "x");
+    CHECK(signature["outputs"][0]["dims"] == json({"...", "2*n"}));
+    CHECK(signature["dtype_variables"] == json({"T", "U"}));
+    CHECK(signature["dtypes"] == json::parse(R"json({"T": ["f32", "f16", "bf16"], "U": ["f64", "f32"]})json"));
+    CHECK(signature["where"] == json::parse(R"json([{"left": "n%4", "operator": "==", "right": ["0"]},
+                                                    {"left": "m", "operator": "in", "right": ["1", "2*n"]}])json"));
     const json &attributes = signature["attributes"];
     REQUIRE(attributes.size() == 8);
     CHECK(attributes[0]["default"] == nullptr);
@@ -435,6 +441,19 @@ TEST_CASE("a signature as JSON has every parameter with what it is, and every at
     CHECK(attributes[5]["default"] == "text");
     CHECK(attributes[6]["default"] == json({1, 2}));
     CHECK(attributes[7]["default"] == "f32");
+    CHECK(attributes[7]["variable"] == "U");
+    CHECK(attributes[6]["variable"] == nullptr);
+}
+
+TEST_CASE("a text is parsed without a host, and a wrong one is refused with the column") {
+    char *text = nullptr;
+    CHECK(opdock_parse_signature("acme.f(a: T[ n ])->(b: T[n])", &text) == OPDOCK_OK);
+    const json signature = taken(text);
+    CHECK(signature["op"] == "acme.f");
+    CHECK(signature["signature"] == "acme.f(a: T[n]) -> (b: T[n])");
+    CHECK(opdock_parse_signature("acme.f(a: T[n]) -> (b: T[n", &text) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(text == nullptr);
+    CHECK(contains(last_error(), "signature, column 27"));
 }
 
 TEST_CASE("a policy of the program, of a thread and of the environment, each over the one before") {

@@ -22,7 +22,7 @@ std::vector<std::string> largest_dims(const Signature &signature, std::vector<st
         if (input.optional) {
             continue;
         }
-        const std::vector<std::string> dims = dims_of(input.type);
+        const std::vector<std::string> dims = input.dims;
         for (const std::string &dim : dims) {
             const std::vector<std::string> found = names_in(dim);
             names.insert(names.end(), found.begin(), found.end());
@@ -68,10 +68,10 @@ std::map<std::string, std::string> dtypes_of(const Signature &signature, const s
 // "f32[16,128]"
 std::optional<std::string> source_of(const Parameter &input, const Sizes &sizes,
                                      const std::map<std::string, std::string> &dtypes) {
-    const std::string element = element_of(input.type);
+    const std::string element = input.dtype;
     const auto variable = dtypes.find(element);
     std::string dims;
-    for (const std::string &dim : dims_of(input.type)) {
+    for (const std::string &dim : input.dims) {
         const std::optional<int64_t> value = evaluate(dim, sizes);
         if (!value || *value < 0) {
             return std::nullopt;

@@ -52,15 +52,15 @@ class Evaluator {
     std::optional<int64_t> product() {
         std::optional<int64_t> value = factor();
         while (value) {
-            const bool multiplies = take('*');
-            if (!multiplies && !take('/')) {
+            const char symbol = take('*') ? '*' : take('/') ? '/' : take('%') ? '%' : '\0';
+            if (symbol == '\0') {
                 break;
             }
             const std::optional<int64_t> next = factor();
-            if (!next || (!multiplies && *next == 0)) {
+            if (!next || (symbol != '*' && *next == 0)) {
                 return std::nullopt;
             }
-            value = multiplies ? *value * *next : *value / *next;
+            value = symbol == '*' ? *value * *next : symbol == '/' ? *value / *next : *value % *next;
         }
         return value;
     }
@@ -88,29 +88,6 @@ class Evaluator {
 };
 
 } // namespace
-
-std::vector<std::string> dims_of(std::string_view type) {
-    const size_t open = type.find('[');
-    const size_t close = type.rfind(']');
-    std::vector<std::string> dims;
-    if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
-        return dims;
-    }
-    std::string_view inside = type.substr(open + 1, close - open - 1);
-    while (inside.find_first_not_of(' ') != std::string_view::npos) {
-        const size_t comma = std::min(inside.find(','), inside.size());
-        const std::string_view dim = inside.substr(0, comma);
-        const size_t begin = std::min(dim.find_first_not_of(' '), dim.size());
-        dims.emplace_back(dim.substr(begin, dim.find_last_not_of(' ') + 1 - begin));
-        inside.remove_prefix(std::min(comma + 1, inside.size()));
-    }
-    return dims;
-}
-
-std::string element_of(std::string_view type) {
-    const size_t begin = std::min(type.find_first_not_of(' '), type.size());
-    return std::string(type.substr(begin, type.find('[') - begin));
-}
 
 std::vector<std::string> names_in(std::string_view dim) {
     if (dim == "...") {

@@ -13,12 +13,6 @@ namespace opdock::op_call {
 // Sizes of names; "..." is one of them.
 using Sizes = std::map<std::string, int64_t>;
 
-// "T[..., 2*n]*" is {"...", "2*n"}.
-std::vector<std::string> dims_of(std::string_view type);
-
-// "T[..., n]" is "T".
-std::string element_of(std::string_view type);
-
 // In the order of their appearance, each once.
 std::vector<std::string> names_in(std::string_view dim);
 

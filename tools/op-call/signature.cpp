@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string_view>
 
 #include "cli/fill.hpp"
 #include "cli/printable.hpp"
@@ -12,12 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<Parameter> read_parameters(const json &list, const std::string &text) {
+std::vector<Parameter> read_parameters(const json &list) {
     std::vector<Parameter> parameters;
     for (const json &one : list) {
-        const auto name = one.at("name").get<std::string>();
-        parameters.push_back({name, type_in(text, name), one.at("optional").get<bool>(), one.at("list").get<bool>(),
-                              one.at("mut").get<bool>(), one.at("host").get<bool>()});
+        parameters.push_back({one.at("name").get<std::string>(), one.at("dtype").get<std::string>(),
+                              one.at("dims").get<std::vector<std::string>>(), one.at("optional").get<bool>(),
+                              one.at("list").get<bool>(), one.at("mut").get<bool>(), one.at("host").get<bool>()});
     }
     return parameters;
 }
@@ -28,20 +27,6 @@ std::string upper(std::string text) {
     return text;
 }
 
-std::string_view trimmed(std::string_view text) {
-    const size_t begin = std::min(text.find_first_not_of(' '), text.size());
-    return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
-}
-
-// Of "mut params: U[n]*" or "output ~ input: T[...]".
-std::string_view name_of(std::string_view parameter) {
-    parameter = trimmed(parameter);
-    while (parameter.starts_with("mut ") || parameter.starts_with("host ")) {
-        parameter = trimmed(parameter.substr(parameter.find(' ')));
-    }
-    return parameter.substr(0, parameter.find_first_of(" ~:"));
-}
-
 struct Line {
     std::string option;
     std::string remark;
@@ -49,7 +34,7 @@ struct Line {
 };
 
 std::string remark_of(const Parameter &parameter) {
-    return parameter.type + (parameter.list ? ", once for each tensor" : "") +
+    return parameter.type() + (parameter.list ? ", once for each tensor" : "") +
            (parameter.optional ? ", optional" : "") + (parameter.mut ? ", written" : "");
 }
 
@@ -68,41 +53,24 @@ std::string to_text(const std::vector<Line> &lines) {
 
 } // namespace
 
-std::string type_in(std::string_view parameters, std::string_view name) {
-    const size_t open = parameters.find('(');
-    size_t begin = open + 1;
-    int depth = 0;
-    for (size_t i = open; i < parameters.size() && open != std::string_view::npos; ++i) {
-        const char c = parameters[i];
-        depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
-        if (!(depth == 1 && c == ',') && depth != 0) {
-            continue;
-        }
-        const std::string_view one = parameters.substr(begin, i - begin); // "output ~ input: T[...]"
-        const size_t colon = one.find(':');
-        if (colon != std::string_view::npos && name_of(one) == name) {
-            return std::string(trimmed(one.substr(colon + 1)));
-        }
-        if (depth == 0) {
-            break;
-        }
-        begin = i + 1;
+std::string Parameter::type() const {
+    std::string text;
+    for (const std::string &dim : dims) {
+        text += (text.empty() ? "" : ", ") + dim;
     }
-    return "";
+    return dtype + "[" + text + "]" + (list ? "*" : "") + (optional ? "?" : "");
 }
 
 Signature read_signature(const json &json) {
     Signature signature;
     signature.op = json.at("op").get<std::string>();
     signature.text = json.at("signature").get<std::string>();
-    const size_t arrow = signature.text.find("->");
-    const std::string before = signature.text.substr(0, arrow);
-    const std::string after = arrow == std::string::npos ? "" : signature.text.substr(arrow);
-    signature.inputs = read_parameters(json.at("inputs"), before);
-    signature.outputs = read_parameters(json.at("outputs"), after);
+    signature.inputs = read_parameters(json.at("inputs"));
+    signature.outputs = read_parameters(json.at("outputs"));
     for (const auto &one : json.at("attributes")) {
         signature.attributes.push_back({one.at("name").get<std::string>(), one.at("type").get<std::string>(),
-                                        one.at("default"), one.value("optional", false)});
+                                        one.at("default"), one.at("optional").get<bool>(),
+                                        one.at("variable").is_null() ? "" : one.at("variable").get<std::string>()});
     }
     signature.dtype_variables = json.at("dtype_variables").get<std::vector<std::string>>();
     return signature;

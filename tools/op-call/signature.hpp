@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,11 +14,14 @@ namespace opdock::op_call {
 
 struct Parameter {
     std::string name;
-    std::string type; // "T[..., n]", from the text
+    std::string dtype;             // "f32", or a dtype variable
+    std::vector<std::string> dims; // "...", "2*n"
     bool optional = false;
     bool list = false;
     bool mut = false;
     bool host = false; // in host memory, whatever the device
+
+    std::string type() const; // "T[..., n]*"
 };
 
 struct AttributeParameter {
@@ -27,6 +29,7 @@ struct AttributeParameter {
     std::string type;          // int, float, bool, string, dtype, or a list: int[], float[], string[]
     nlohmann::json by_default; // null: required or optional
     bool optional = false;
+    std::string variable; // the dtype variable that it gives a value, or ""
 
     bool is_required() const { return by_default.is_null() && !optional; }
 };
@@ -50,8 +53,5 @@ std::string expected_arguments(const Signature &signature, const std::vector<std
 
 // The same with the op's name and what its inputs may be, laid out for stdout, for people who ask what an op expects.
 std::string expected_text(const Signature &signature, const Spelling &spelling);
-
-// The type of `name` in the first pair of parentheses; "" when it is not there.
-std::string type_in(std::string_view parameters, std::string_view name);
 
 } // namespace opdock::op_call

@@ -134,7 +134,7 @@ std::string dtypes_of(const op_call::Job &job) {
     for (const std::string &variable : job.signature.dtype_variables) {
         std::string dtype = "f32"; // of one that no input has
         for (size_t i = inputs.size(); i-- > 0;) {
-            if (op_call::element_of(job.signature.inputs[i].type) == variable && !inputs[i].empty()) {
+            if (job.signature.inputs[i].dtype == variable && !inputs[i].empty()) {
                 dtype = files::dtype_name(inputs[i].front().dtype);
             }
         }

@@ -21,7 +21,7 @@ uint64_t bytes_of(const std::vector<Operand> &tensors) {
 
 // Binds each dim that is a bare name, and "..." as the product of what it stands for.
 void bind(const Parameter &parameter, const std::vector<int64_t> &shape, std::map<std::string, double> &sizes) {
-    const std::vector<std::string> dims = op_call::dims_of(parameter.type);
+    const std::vector<std::string> dims = parameter.dims;
     size_t at = 0;
     for (const std::string &dim : dims) {
         const size_t count = dim == "..." ? shape.size() + 1 - dims.size() : 1;

@@ -71,7 +71,7 @@ struct Text {
 std::vector<AttributeArgument> required_attributes(const Signature &signature, const Dtypes &dtypes) {
     std::vector<AttributeArgument> arguments;
     for (const AttributeParameter &attribute : signature.attributes) {
-        const auto variable = dtypes.find(variable_of(signature, attribute));
+        const auto variable = dtypes.find(attribute.variable);
         if (variable != dtypes.end()) {
             arguments.push_back({attribute.name, opdock_dtype_unpack(variable->second)});
         } else if (!attribute.is_required()) {

@@ -105,8 +105,8 @@ std::string inputs_text(const Case &one, const Shapes &shapes, const Signature &
         const size_t count = input.list ? shapes.size() : 1;
         for (size_t i = 0; i < count; ++i) {
             text += (text.empty() ? "" : ", ") + input.name + " " +
-                    std::string(files::dtype_name(dtype_in(input.type, one.dtypes))) +
-                    dims_text(dims_in(input.type, shapes[i]));
+                    std::string(files::dtype_name(dtype_in(input.dtype, one.dtypes))) +
+                    dims_text(dims_in(input.dims, shapes[i]));
         }
     }
     return text;
@@ -151,7 +151,7 @@ Extent extent_of(const Case &one, const Signature &signature) {
                 if (!one.has(input)) {
                     continue;
                 }
-                const std::vector<int64_t> dims = dims_in(input.type, shape);
+                const std::vector<int64_t> dims = dims_in(input.dims, shape);
                 uint64_t elements = 1;
                 for (const int64_t dim : dims) {
                     elements *= static_cast<uint64_t>(dim);
@@ -188,23 +188,9 @@ Dtypes dtypes_of(const Signature &signature, const std::string &tuple) {
     return dtypes;
 }
 
-uint32_t dtype_in(std::string_view type, const Dtypes &dtypes) {
-    const std::string element = op_call::element_of(type);
-    const auto variable = dtypes.find(element);
-    return variable != dtypes.end() ? variable->second : op_call::parse_dtype(element);
-}
-
-std::string variable_of(const Signature &signature, const AttributeParameter &attribute) {
-    for (const std::string &variable : signature.dtype_variables) {
-        const std::string spelling = attribute.name + ": " + variable;
-        const size_t at = signature.text.find(spelling);
-        const size_t after = at + spelling.size();
-        if (at != std::string::npos && (after == signature.text.size() || signature.text[after] == ')' ||
-                                        signature.text[after] == ',' || signature.text[after] == ' ')) {
-            return variable;
-        }
-    }
-    return "";
+uint32_t dtype_in(const std::string &dtype, const Dtypes &dtypes) {
+    const auto variable = dtypes.find(dtype);
+    return variable != dtypes.end() ? variable->second : op_call::parse_dtype(dtype);
 }
 
 } // namespace opdock::plugin_check

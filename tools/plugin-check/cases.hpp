@@ -113,10 +113,7 @@ std::string label_of(const Case &one, const op_call::Signature &signature);
 // Of a tuple as text, "bf16,f32".
 Dtypes dtypes_of(const op_call::Signature &signature, const std::string &tuple);
 
-// The dtype of a parameter whose type is "T[..., n]" or "f32[1]".
-uint32_t dtype_in(std::string_view type, const Dtypes &dtypes);
-
-// "T" where the attribute gives that variable its value (`dtype: T`); "" for others.
-std::string variable_of(const op_call::Signature &signature, const op_call::AttributeParameter &attribute);
+// The dtype of what a signature calls "T" or "f32".
+uint32_t dtype_in(const std::string &dtype, const Dtypes &dtypes);
 
 } // namespace opdock::plugin_check

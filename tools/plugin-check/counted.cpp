@@ -17,7 +17,7 @@ using op_call::Sizes;
 
 bool has_dim(const std::vector<Parameter> &parameters, const std::string &name) {
     return std::any_of(parameters.begin(), parameters.end(), [&](const Parameter &parameter) {
-        const std::vector<std::string> dims = op_call::dims_of(parameter.type);
+        const std::vector<std::string> dims = parameter.dims;
         return std::any_of(dims.begin(), dims.end(), [&](const std::string &dim) {
             const std::vector<std::string> names = op_call::names_in(dim);
             return std::find(names.begin(), names.end(), name) != names.end();
@@ -30,7 +30,7 @@ Sizes counts_of(const Signature &signature, const std::vector<Output> &outputs) 
     Sizes counts;
     for (const Output &output : outputs) {
         const auto parameter = op_call::find_named(signature.outputs, output.name);
-        if (parameter && signature.outputs[*parameter].type == "i64[]" && has_dim(signature.outputs, output.name) &&
+        if (parameter && signature.outputs[*parameter].type() == "i64[]" && has_dim(signature.outputs, output.name) &&
             !has_dim(signature.inputs, output.name)) {
             int64_t count = 0;
             std::memcpy(&count, output.elements.data(), sizeof count);
@@ -62,7 +62,7 @@ void clear_uncounted(const Signature &signature, std::vector<Output> &outputs) {
         if (counts.empty() || !parameter) {
             continue;
         }
-        const std::vector<std::string> dims = op_call::dims_of(signature.outputs[*parameter].type);
+        const std::vector<std::string> dims = signature.outputs[*parameter].dims;
         const auto others = std::find(dims.begin(), dims.end(), "...");
         for (auto dim = dims.begin(); dim != dims.end(); ++dim) {
             const std::optional<int64_t> filled = op_call::evaluate(*dim, counts); // none: of other names

@@ -154,12 +154,12 @@ size_t rows_in(const std::vector<int64_t> &dims) {
 // it gives.
 bool is_only_float(const Signature &signature, const Dtypes &dtypes) {
     return std::count_if(signature.inputs.begin(), signature.inputs.end(),
-                         [&](const Parameter &input) { return is_float(dtype_in(input.type, dtypes)); }) == 1;
+                         [&](const Parameter &input) { return is_float(dtype_in(input.dtype, dtypes)); }) == 1;
 }
 
 std::vector<Magnitude> magnitudes_for(const Signature &signature, const Dtypes &dtypes, const Parameter &input) {
     std::vector<Magnitude> all = {Magnitude::ordinary, Magnitude::thousand, Magnitude::constant};
-    if (is_only_float(signature, dtypes) && dtype_in(input.type, dtypes) != OPDOCK_E4M3) { // which has no infinity
+    if (is_only_float(signature, dtypes) && dtype_in(input.dtype, dtypes) != OPDOCK_E4M3) { // which has no infinity
         all.push_back(Magnitude::hidden);
         all.push_back(Magnitude::lowest);
     }
@@ -241,7 +241,7 @@ int64_t attribute_of(const Case &one, const std::string &name, int64_t otherwise
 int64_t last_dim(const Case &one, const Signature &signature, const Parameter &except) {
     std::vector<int64_t> most;
     for (const Parameter &input : signature.inputs) {
-        const std::vector<int64_t> dims = dims_in(input.type, one.shapes.front());
+        const std::vector<int64_t> dims = dims_in(input.dims, one.shapes.front());
         if (input.name != except.name && dims.size() > most.size()) {
             most = dims;
         }
@@ -253,7 +253,7 @@ int64_t smallest_dim(const Case &one, const Signature &signature, const Paramete
     int64_t smallest = std::numeric_limits<int64_t>::max();
     for (const Parameter &input : signature.inputs) {
         if (input.name != except.name) {
-            for (const int64_t dim : dims_in(input.type, one.shapes.front())) {
+            for (const int64_t dim : dims_in(input.dims, one.shapes.front())) {
                 smallest = std::min(smallest, dim);
             }
         }
@@ -265,7 +265,7 @@ int64_t smallest_dim(const Case &one, const Signature &signature, const Paramete
 int64_t bound_of(Meaning meaning, const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype) {
     const auto size_of = [&](const std::string &name, size_t dim) {
         const Parameter *other = input_called(signature, name);
-        return other == nullptr ? 1 : dims_in(other->type, one.shapes.front()).at(dim);
+        return other == nullptr ? 1 : dims_in(other->dims, one.shapes.front()).at(dim);
     };
     switch (meaning) {
     case Meaning::class_of: // there are logits, or a weight that makes them
@@ -395,7 +395,7 @@ class Drawing {
 };
 
 bool is_statistic(const Signature &signature, const Parameter &input) {
-    return saved_value(signature, input) && begins_with(input.type, "f32");
+    return saved_value(signature, input) && input.dtype == "f32";
 }
 
 void copy_elements(const HostTensor &from, HostTensor &to) {
@@ -407,7 +407,7 @@ void copy_elements(const HostTensor &from, HostTensor &to) {
 std::vector<std::string> inputs_of_numbers(const Signature &signature, const Dtypes &dtypes) {
     std::vector<std::string> names;
     for (const Parameter &input : signature.inputs) {
-        if (meaning_of(signature, input, dtype_in(input.type, dtypes)) == Meaning::number &&
+        if (meaning_of(signature, input, dtype_in(input.dtype, dtypes)) == Meaning::number &&
             !saved_value(signature, input)) {
             names.push_back(input.name);
         }
@@ -445,7 +445,7 @@ std::vector<Twin> twins_of(const Signature &signature, const Dtypes &dtypes, con
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Parameter &input = signature.inputs[i];
         for (size_t j = 0; j < (input.list ? shapes.size() : 1); ++j) {
-            inputs[i].emplace_back(dtype_in(input.type, dtypes), dims_in(input.type, shapes[j]));
+            inputs[i].emplace_back(dtype_in(input.dtype, dtypes), dims_in(input.dims, shapes[j]));
         }
     }
     return twins_of(signature, inputs);
@@ -455,8 +455,8 @@ std::vector<std::string> inputs_with_rows(const Signature &signature, const Dtyp
     constexpr size_t enough = 5;
     std::vector<std::string> names;
     for (const Parameter &input : signature.inputs) {
-        const uint32_t dtype = dtype_in(input.type, dtypes);
-        const std::vector<int64_t> dims = dims_in(input.type, shapes.front());
+        const uint32_t dtype = dtype_in(input.dtype, dtypes);
+        const std::vector<int64_t> dims = dims_in(input.dims, shapes.front());
         if (!input.list && is_float(dtype) && meaning_of(signature, input, dtype) == Meaning::number &&
             !saved_value(signature, input) && dims.size() > 1 && dims.back() > 1 && rows_in(dims) >= enough) {
             names.push_back(input.name);
@@ -479,7 +479,7 @@ std::vector<Magnitude> magnitudes_of(const Case &one, const Signature &signature
         all.push_back(*at);
         left.erase(at);
     }
-    const size_t rows = rows_in(dims_in(input->type, one.shapes.front()));
+    const size_t rows = rows_in(dims_in(input->dims, one.shapes.front()));
     const std::vector<Magnitude> pairs = every_pair(all);
     const std::vector<Magnitude> &repeated = rows < pairs.size() ? all : pairs;
     magnitudes.reserve(rows);
@@ -529,8 +529,8 @@ std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, co
         for (size_t j = 0; j < count; ++j) {
             Case of_element = one;
             of_element.seed += j;
-            inputs[i].push_back(draw_input(of_element, signature, input, dtype_in(input.type, one.dtypes),
-                                           dims_in(input.type, one.shapes[j])));
+            inputs[i].push_back(draw_input(of_element, signature, input, dtype_in(input.dtype, one.dtypes),
+                                           dims_in(input.dims, one.shapes[j])));
         }
         if (!input.list && !saved_value(signature, input)) {
             known[input.name] = &inputs[i].front();

@@ -83,7 +83,7 @@ std::string dims_text(const std::vector<std::string> &dims) {
 
 // Those dims that are names, or those that are expressions, for which names have to be known.
 void bind(const Given &given, bool names, Shape &shape, bool &has_leading) {
-    const std::vector<std::string> dims = op_call::dims_of(given.input->type);
+    const std::vector<std::string> dims = given.input->dims;
     const auto rest = std::find(dims.begin(), dims.end(), "...");
     const size_t fixed = dims.size() - (rest == dims.end() ? 0 : 1);
     const std::vector<int64_t> &sizes = given.tensor.shape;
@@ -123,12 +123,12 @@ void check_complete(const Signature &signature, const std::vector<Given> &given,
         if (is_given || input.optional) {
             continue;
         }
-        for (const std::string &dim : op_call::dims_of(input.type)) {
+        for (const std::string &dim : input.dims) {
             for (const std::string &name : op_call::names_in(dim)) {
                 if (name == "..." ? !has_leading : !shape.names.contains(name)) {
                     throw cli::UsageError("--shape: no size is given for '" + name + "' of " + input.name +
-                                          "; give --shape " + input.name + "=DTYPE" +
-                                          dims_text(op_call::dims_of(input.type)) + " as well");
+                                          "; give --shape " + input.name + "=DTYPE" + dims_text(input.dims) +
+                                          " as well");
                 }
             }
         }
@@ -136,7 +136,7 @@ void check_complete(const Signature &signature, const std::vector<Given> &given,
 }
 
 bool has_dtype(const Signature &signature, const std::string &tuple, const Given &given) {
-    return dtype_in(given.input->type, dtypes_of(signature, tuple)) == given.tensor.dtype;
+    return dtype_in(given.input->dtype, dtypes_of(signature, tuple)) == given.tensor.dtype;
 }
 
 void keep_tuples(const Signature &signature, const std::vector<Given> &given, Subject &subject) {
@@ -153,13 +153,13 @@ void keep_tuples(const Signature &signature, const std::vector<Given> &given, Su
 // Where the attribute gives a dtype variable its value.
 void keep_tuples(const Signature &signature, const op_call::AttributeParameter &parameter, const Named &named,
                  Subject &subject) {
-    const std::string variable = variable_of(signature, parameter);
-    if (variable.empty()) {
+    if (parameter.variable.empty()) {
         return;
     }
     const uint32_t dtype = op_call::parse_dtype(named.text);
-    std::erase_if(subject.tuples,
-                  [&](const std::string &tuple) { return dtypes_of(signature, tuple).at(variable) != dtype; });
+    std::erase_if(subject.tuples, [&](const std::string &tuple) {
+        return dtypes_of(signature, tuple).at(parameter.variable) != dtype;
+    });
     if (subject.tuples.empty()) {
         throw cli::UsageError("--attr " + named.name + "=" + named.text + ": '" + subject.impl_id +
                               "' lists no dtypes with it");

@@ -36,7 +36,7 @@ Dtypes widened(Dtypes dtypes) {
 std::vector<AttributeArgument> widened(const Signature &signature, const Dtypes &dtypes,
                                        std::vector<AttributeArgument> attributes) {
     for (const op_call::AttributeParameter &parameter : signature.attributes) {
-        const auto variable = dtypes.find(variable_of(signature, parameter));
+        const auto variable = dtypes.find(parameter.variable);
         for (AttributeArgument &one : attributes) {
             if (one.name == parameter.name && variable != dtypes.end()) {
                 one.value = opdock_dtype_unpack(variable->second);
@@ -155,7 +155,7 @@ bool Reference::takes(const Shapes &shapes, bool is_bare) const {
         const bool is_there = plain.has(input) && !(is_bare && input.optional);
         const size_t count = !is_there ? 0 : input.list ? shapes.size() : 1;
         for (size_t j = 0; j < count; ++j) {
-            inputs[i].push_back({nullptr, dtype_in(input.type, dtypes), dims_in(input.type, shapes[j]), cpu});
+            inputs[i].push_back({nullptr, dtype_in(input.dtype, dtypes), dims_in(input.dims, shapes[j]), cpu});
         }
     }
     try {
@@ -186,7 +186,7 @@ std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors
     for (size_t i = 0; i < inputs.size(); ++i) {
         for (const HostTensor &tensor : inputs[i]) {
             wide_inputs[i].push_back(
-                converted(tensor, dtype_in(signature_.inputs[i].type, wide.dtypes),
+                converted(tensor, dtype_in(signature_.inputs[i].dtype, wide.dtypes),
                           Moved{rounding_of(signature_, signature_.inputs[i], tensor.dtype, moved.by), moved.together},
                           derive(one.seed + wide_inputs[i].size(), signature_.inputs[i].name)));
         }
@@ -275,11 +275,11 @@ std::optional<HostTensor> Reference::forward(const Forward &forward, const Case 
         if (!of_forward.has(input)) {
             continue;
         }
-        const uint32_t dtype = dtype_in(input.type, of_forward.dtypes);
+        const uint32_t dtype = dtype_in(input.dtype, of_forward.dtypes);
         const auto same = known.find(input.name);
         inputs[i].push_back(same != known.end() ? converted(*same->second, dtype, {}, 0)
                                                 : draw_input(of_forward, signature, input, dtype,
-                                                             dims_in(input.type, one.shapes.front())));
+                                                             dims_in(input.dims, one.shapes.front())));
     }
     std::string why;
     const std::optional<Results> results = found->second->reference.run(of_forward, inputs, {}, why);

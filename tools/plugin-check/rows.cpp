@@ -14,9 +14,9 @@ using op_call::Signature;
 using op_call::Tensors;
 
 // How often it is a dim; nothing where it is part of an expression.
-std::optional<size_t> count_dim(const std::string &type, const std::string &dim) {
+std::optional<size_t> count_dim(const std::vector<std::string> &dims, const std::string &dim) {
     size_t count = 0;
-    for (const std::string &one : op_call::dims_of(type)) {
+    for (const std::string &one : dims) {
         const std::vector<std::string> names = op_call::names_in(one);
         if (one == dim) {
             ++count;
@@ -36,13 +36,13 @@ std::vector<Parameter> results_of(const Signature &signature) {
 }
 
 bool has_dim(const Parameter &parameter, const std::string &dim) {
-    return count_dim(parameter.type, dim) == 1;
+    return count_dim(parameter.dims, dim) == 1;
 }
 
 // Whether every tensor has one row for each of its size, or none at all.
 bool counts_rows(const Signature &signature, const std::string &dim) {
     const auto fits = [&](const Parameter &one) {
-        const std::optional<size_t> count = count_dim(one.type, dim);
+        const std::optional<size_t> count = count_dim(one.dims, dim);
         return !one.list && count && *count <= 1;
     };
     const auto has = [&](const Parameter &one) { return has_dim(one, dim); };
@@ -61,7 +61,7 @@ std::string row_dim(const Signature &signature) {
         return counts_rows(signature, leading) ? leading : "";
     }
     for (const Parameter &result : results) {
-        for (const std::string &dim : op_call::dims_of(result.type)) {
+        for (const std::string &dim : result.dims) {
             if (op_call::names_in(dim) == std::vector{dim} && std::all_of(results.begin(), results.end(), has(dim)) &&
                 counts_rows(signature, dim)) {
                 return dim;
@@ -126,11 +126,12 @@ std::vector<Shapes> batch_shapes(const Signature &signature, Random &random, con
     return all;
 }
 
-std::optional<RowPlaces> row_places(std::string_view type, const Shape &shape, const std::string &dim, uint32_t dtype) {
+std::optional<RowPlaces> row_places(const std::vector<std::string> &dims, const Shape &shape, const std::string &dim,
+                                    uint32_t dtype) {
     RowPlaces places;
     places.bytes = files::element_size(dtype);
     bool is_inside = false;
-    for (const std::string &one : op_call::dims_of(type)) {
+    for (const std::string &one : dims) {
         if (one == dim) {
             is_inside = true;
             places.rows = static_cast<size_t>(rows_of(shape, dim));
@@ -148,10 +149,10 @@ std::vector<Tensors> pick_rows(const std::vector<Tensors> &inputs, const Shapes 
     const Shape picked = with_rows(shapes, dim, static_cast<int64_t>(rows.size()), turn).front();
     std::vector<Tensors> result(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
-        const std::string &type = signature.inputs[i].type;
+        const std::vector<std::string> &dims = signature.inputs[i].dims;
         for (const HostTensor &from : inputs[i]) {
-            HostTensor &to = result[i].emplace_back(from.dtype, dims_in(type, picked));
-            const std::optional<RowPlaces> places = row_places(type, shapes.front(), dim, from.dtype);
+            HostTensor &to = result[i].emplace_back(from.dtype, dims_in(dims, picked));
+            const std::optional<RowPlaces> places = row_places(dims, shapes.front(), dim, from.dtype);
             if (!places) {
                 std::memcpy(to.memory.get(), from.memory.get(), from.bytes);
                 continue;

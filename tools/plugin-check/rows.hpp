@@ -30,8 +30,9 @@ struct RowPlaces {
     size_t bytes = 0; // of a row in a block
 };
 
-// Nothing where a tensor of this type has no rows.
-std::optional<RowPlaces> row_places(std::string_view type, const Shape &shape, const std::string &dim, uint32_t dtype);
+// Nothing where a tensor with these dims has no rows.
+std::optional<RowPlaces> row_places(const std::vector<std::string> &dims, const Shape &shape, const std::string &dim,
+                                    uint32_t dtype);
 
 // Returns the rows of these numbers, in this order, of inputs that have these shapes. `turn` is that of with_rows(). An
 // input without rows is copied as it is.

@@ -45,7 +45,7 @@ Names names_of(const Signature &signature) {
     size_t most = 0;
     std::set<std::string> outside;
     for (const Parameter &input : signature.inputs) {
-        const std::vector<std::string> dims = op_call::dims_of(input.type);
+        const std::vector<std::string> dims = input.dims;
         for (const std::string &dim : dims) {
             for (const std::string &name : op_call::names_in(dim)) {
                 if (name == "...") {
@@ -127,7 +127,7 @@ double elements_of(const Signature &signature, const Shape &shape) {
     double most = 0;
     for (const Parameter &input : signature.inputs) {
         double elements = 1;
-        for (const int64_t dim : dims_in(input.type, shape)) {
+        for (const int64_t dim : dims_in(input.dims, shape)) {
             elements *= static_cast<double>(dim);
         }
         most = std::max(most, elements);
@@ -159,16 +159,16 @@ double work_of_all(const Shapes &shapes) {
 
 } // namespace
 
-std::vector<int64_t> dims_in(std::string_view type, const Shape &shape) {
-    std::vector<int64_t> dims;
-    for (const std::string &dim : op_call::dims_of(type)) {
+std::vector<int64_t> dims_in(const std::vector<std::string> &dims, const Shape &shape) {
+    std::vector<int64_t> sizes;
+    for (const std::string &dim : dims) {
         if (dim == "...") {
-            dims.insert(dims.end(), shape.leading.begin(), shape.leading.end());
+            sizes.insert(sizes.end(), shape.leading.begin(), shape.leading.end());
         } else {
-            dims.push_back(std::max<int64_t>(op_call::evaluate(dim, shape.names).value_or(1), 0));
+            sizes.push_back(std::max<int64_t>(op_call::evaluate(dim, shape.names).value_or(1), 0));
         }
     }
-    return dims;
+    return sizes;
 }
 
 bool is_empty(const Shapes &shapes) {

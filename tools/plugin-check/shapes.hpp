@@ -24,8 +24,8 @@ struct Size {
     int64_t last;
 };
 
-// The dims of a parameter of this type, "T[..., 2*n]"; names without a size have 1.
-std::vector<int64_t> dims_in(std::string_view type, const Shape &shape);
+// The sizes of a signature's dims, such as "..." and "2*n"; names without a size have 1.
+std::vector<int64_t> dims_in(const std::vector<std::string> &dims, const Shape &shape);
 
 // Of a case: steps of a naive loop, which is what the reference is.
 inline constexpr double most_work = 1 << 21;

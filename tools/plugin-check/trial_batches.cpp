@@ -93,8 +93,8 @@ std::vector<double> Trial::expected_row(const Case &one, const std::vector<Tenso
     std::vector<double> values;
     for (size_t o = 0; results && o < results->size(); ++o) {
         const Result &result = (*results)[o];
-        const std::string &type = parameter_called(signature_, result.name).type;
-        const std::optional<RowPlaces> places = row_places(type, batch.shapes.front(), dim, OPDOCK_U8);
+        const Parameter &parameter = parameter_called(signature_, result.name);
+        const std::optional<RowPlaces> places = row_places(parameter.dims, batch.shapes.front(), dim, OPDOCK_U8);
         for (size_t block = 0; places && block < places->blocks; ++block) {
             const auto begin =
                 result.values.begin() + static_cast<std::ptrdiff_t>((block * places->rows + place) * places->bytes);
@@ -131,7 +131,7 @@ Outcome Trial::run_batches(const Case &one, const std::vector<Tensors> &inputs) 
             FirstSeen now{b, place, {}};
             for (const Output &output : answer.outputs) {
                 const std::optional<RowPlaces> places =
-                    row_places(parameter_called(signature_, output.name).type, batch.shapes.front(), dim, output.dtype);
+                    row_places(parameter_called(signature_, output.name).dims, batch.shapes.front(), dim, output.dtype);
                 now.bits.push_back(places ? bits_of(output, *places, place) : std::vector<std::byte>());
             }
             const auto [found, is_new] = seen.emplace(rows[place], now);

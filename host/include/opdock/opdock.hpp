@@ -359,6 +359,13 @@ class Host {
     std::unique_ptr<opdock_host, void (*)(opdock_host *)> host_{nullptr, opdock_close};
 };
 
+// See opdock_parse_signature.
+inline std::string parse_signature(const std::string &text) {
+    char *json = nullptr;
+    detail::check(opdock_parse_signature(text.c_str(), &json));
+    return detail::take(json);
+}
+
 // Between construction and destruction the policy's items are above all others on this thread, but for `enforce:`.
 class ScopedPolicy {
   public:

@@ -251,6 +251,11 @@ opdock_status opdock_signature_json(opdock_op *op, char **json) {
     return guarded([&] { *json = copy_text(opdock::core::signature_json(signature_of(op))); });
 }
 
+opdock_status opdock_parse_signature(const char *text, char **json) {
+    *json = nullptr;
+    return guarded([&] { *json = copy_text(opdock::core::signature_json(opdock::core::parse_signature(text))); });
+}
+
 opdock_status opdock_policy_create(opdock_host *host, const opdock_setting *settings, uint32_t count,
                                    opdock_policy **policy) {
     *policy = nullptr;

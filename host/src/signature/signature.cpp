@@ -64,26 +64,6 @@ std::string print_default(const AttributeSpec &attribute) {
     }
 }
 
-std::string_view operator_text(Constraint::Kind kind) {
-    switch (kind) {
-    case Constraint::Kind::less:
-        return "<";
-    case Constraint::Kind::less_equal:
-        return "<=";
-    case Constraint::Kind::greater:
-        return ">";
-    case Constraint::Kind::greater_equal:
-        return ">=";
-    case Constraint::Kind::equal:
-        return "==";
-    case Constraint::Kind::not_equal:
-        return "!=";
-    case Constraint::Kind::in:
-        return "in";
-    }
-    return "";
-}
-
 } // namespace
 
 opdock_value AttributeSpec::default_value() const {
@@ -182,13 +162,16 @@ std::string print_parameter(const Signature &signature, const Parameter &paramet
     if (parameter.alias >= 0) {
         text += " ~ " + signature.inputs[static_cast<size_t>(parameter.alias)].name;
     }
-    text += ": ";
-    text += parameter.dtype_variable < 0 ? dtype_name(parameter.dtype)
-                                         : signature.dtype_variables[static_cast<size_t>(parameter.dtype_variable)];
-    return text + print_shape(signature, parameter) + (parameter.list ? "*" : "") + (parameter.optional ? "?" : "");
+    return text + ": " + print_dtype(signature, parameter) + print_shape(signature, parameter) +
+           (parameter.list ? "*" : "") + (parameter.optional ? "?" : "");
 }
 
-std::string print_shape(const Signature &signature, const Parameter &parameter) {
+std::string print_dtype(const Signature &signature, const Parameter &parameter) {
+    return parameter.dtype_variable < 0 ? dtype_name(parameter.dtype)
+                                        : signature.dtype_variables[static_cast<size_t>(parameter.dtype_variable)];
+}
+
+std::vector<std::string> print_dims(const Signature &signature, const Parameter &parameter) {
     std::vector<std::string> dims;
     for (const Dim &dim : parameter.dims) {
         dims.push_back(print_dim(signature, dim));
@@ -196,7 +179,11 @@ std::string print_shape(const Signature &signature, const Parameter &parameter) 
     if (parameter.ellipsis >= 0) {
         dims.insert(dims.begin() + parameter.ellipsis, "...");
     }
-    return fmt::format("[{}]", fmt::join(dims, ", "));
+    return dims;
+}
+
+std::string print_shape(const Signature &signature, const Parameter &parameter) {
+    return fmt::format("[{}]", fmt::join(print_dims(signature, parameter), ", "));
 }
 
 std::string print_expression(const Signature &signature, const Expression &expression) {
@@ -249,12 +236,32 @@ std::string print_dim(const Signature &signature, const Dim &dim) {
     return "";
 }
 
+std::string_view print_operator(Constraint::Kind kind) {
+    switch (kind) {
+    case Constraint::Kind::less:
+        return "<";
+    case Constraint::Kind::less_equal:
+        return "<=";
+    case Constraint::Kind::greater:
+        return ">";
+    case Constraint::Kind::greater_equal:
+        return ">=";
+    case Constraint::Kind::equal:
+        return "==";
+    case Constraint::Kind::not_equal:
+        return "!=";
+    case Constraint::Kind::in:
+        return "in";
+    }
+    return "";
+}
+
 std::string print_constraint(const Signature &signature, const Constraint &constraint) {
     std::vector<std::string> right;
     for (const Expression &expression : constraint.right) {
         right.push_back(print_expression(signature, expression));
     }
-    return fmt::format("{} {} {}", print_expression(signature, constraint.left), operator_text(constraint.kind),
+    return fmt::format("{} {} {}", print_expression(signature, constraint.left), print_operator(constraint.kind),
                        fmt::join(right, "|"));
 }
 

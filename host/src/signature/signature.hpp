@@ -128,16 +128,19 @@ Signature parse_signature(std::string_view text);
 // The signature in one canonical spelling, which parses to the same signature.
 std::string print_signature(const Signature &signature);
 std::string print_parameter(const Signature &signature, const Parameter &parameter);
+std::string print_dtype(const Signature &signature, const Parameter &parameter); // "T" or "f32"
 // Combinations of dtypes that the signature allows, in the order in which it lists them: all, or the first 4,096.
 inline constexpr size_t max_tuples = 4096;
 std::vector<std::vector<uint32_t>> all_tuples(const Signature &signature);
 size_t number_of_tuples(const Signature &signature); // that all_tuples gives
 
 std::string print_attribute(const Signature &signature, const AttributeSpec &attribute);
-std::string print_shape(const Signature &signature, const Parameter &parameter); // "[..., n]"
+std::vector<std::string> print_dims(const Signature &signature, const Parameter &parameter); // "...", "n"
+std::string print_shape(const Signature &signature, const Parameter &parameter);             // "[..., n]"
 std::string print_dim(const Signature &signature, const Dim &dim);
 std::string print_expression(const Signature &signature, const Expression &expression);
 std::string print_constraint(const Signature &signature, const Constraint &constraint);
+std::string_view print_operator(Constraint::Kind kind);        // "<=", "in"
 std::string print_dtypes(const std::vector<uint32_t> &dtypes); // "f32|bf16"
 
 enum class Compatibility { same, extends, extended_by, conflict };

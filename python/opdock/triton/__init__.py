@@ -73,7 +73,7 @@ def _write(folder: pathlib.Path, name: str, library: bytes, implementations: lis
     if tuned:
         lines = ["schema: opdock.tune/1", "ops:"]
         for one in tuned:
-            lines.append(f"  {one.op.name}:")
+            lines.append(f"  {one.op.op}:")
             lines += [f"    - {json.dumps(section)}" for section in one.sections]
         _replace(folder / f"{name}.tune.yaml", "\n".join(lines).encode() + b"\n")
     path = folder / f"lib{name}.so"

@@ -7,7 +7,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from . import _configs, _expression, _op
+from .._error import Error
+from .._signature import Signature
+from . import _configs, _expression
 from ._expression import Expression
 from ._model import (
     OPTIONS,
@@ -136,7 +138,7 @@ class _Reader:
         made.launches = [self._read_launch(one) for one in kernels]
         return made
 
-    def _find_op(self, name: str, signature: Node | None) -> _op.Op:
+    def _find_op(self, name: str, signature: Node | None) -> Signature:
         native: Any = importlib.import_module("opdock._native")
         standard: dict[str, str] = native._standard_signatures()
         if signature is None:
@@ -145,15 +147,18 @@ class _Reader:
                     f"'{name}' is no standard op{did_you_mean(name, standard)} "
                     "A vendor's own, 'vendor.name', has a field 'signature'."
                 )
-            return _op.parse(standard[name], self._key.fail)
+            return Signature(native._parse_signature(standard[name]))
         if name in standard:
             signature.fail(f"'{name}' is a standard op, whose signature is known: leave it out")
-        op = _op.parse(signature.text(), signature.fail)
-        if op.name != name:
-            signature.fail(f"the signature is one of '{op.name}', not of '{name}'")
+        try:
+            op = Signature(native._parse_signature(signature.text()))
+        except Error as error:
+            signature.fail(f"{error} (docs/signatures.md)")
+        if op.op != name:
+            signature.fail(f"the signature is one of '{op.op}', not of '{name}'")
         return op
 
-    def _read_dtypes(self, op: _op.Op, node: Node | None) -> list[tuple[str, ...]]:
+    def _read_dtypes(self, op: Signature, node: Node | None) -> list[tuple[str, ...]]:
         if not op.variables:
             return [()]
         if node is None:
@@ -164,11 +169,11 @@ class _Reader:
             names = names * len(op.variables) if len(names) == 1 else names
             if len(names) != len(op.variables):
                 one.fail(
-                    f"{op.name} has the dtype variables {', '.join(op.variables)}, and {len(names)} dtypes stand here"
+                    f"{op.op} has the dtype variables {', '.join(op.variables)}, and {len(names)} dtypes stand here"
                 )
             for name, (variable, allowed) in zip(names, op.variables.items(), strict=True):
                 if name not in allowed:
-                    one.fail(f"{variable} of {op.name} cannot be '{name}': {', '.join(allowed)} are allowed")
+                    one.fail(f"{variable} of {op.op} cannot be '{name}': {', '.join(allowed)} are allowed")
                 if name not in TRITON_DTYPES:
                     one.fail(f"Triton has no tensors of {name}")
             found.append(tuple(names))
@@ -296,7 +301,7 @@ class _Reader:
             node = fields["value"]
         op = self._made.op
         if isinstance(node.value, str):
-            parameter = op.parameter(node.value)
+            parameter = _index_of(op, node.value)
             if parameter is not None:
                 if op.parameters[parameter].is_list:
                     node.fail(f"'{node.value}' is a list of tensors, and a kernel of Triton takes single ones")
@@ -318,7 +323,7 @@ class _Reader:
         """A tensor, and a workspace that serves where it is absent."""
         names = [one.text() for one in node.list()]
         workspaces = [one.name for one in self._made.workspaces]
-        parameter = self._made.op.parameter(names[0]) if len(names) == 2 else None
+        parameter = _index_of(self._made.op, names[0]) if len(names) == 2 else None
         if parameter is None or names[1] not in workspaces:
             node.fail("a list here is a tensor of the op and a workspace, which serves where the tensor is absent")
         made.kind, made.index, made.otherwise = "tensor", parameter, workspaces.index(names[1])
@@ -365,9 +370,15 @@ def _find_kernel(place: Node) -> _Kernel:
     return _Kernel(place, fields, found, kernel)
 
 
-def _variables(op: _op.Op, knobs: list[str]) -> dict[str, Variable]:
+def _index_of(op: Signature, name: str) -> int | None:
+    return next((i for i, one in enumerate(op.parameters) if one.name == name), None)
+
+
+def _variables(op: Signature, knobs: list[str]) -> dict[str, Variable]:
     """What expressions may name."""
-    found = {dim: Variable("dim", dim) for dim in sorted(op.dims)} | {"rows": Variable("dim", "rows")}
+    names_of_dims = {name for one in op.parameters for dim in one.dims for name in re.findall(r"[a-z_]\w*", dim)}
+    dims = sorted(names_of_dims - {attribute.name for attribute in op.attributes})
+    found = {dim: Variable("dim", dim) for dim in dims} | {"rows": Variable("dim", "rows")}
     for i, attribute in enumerate(op.attributes):
         if attribute.type in ("int", "float", "bool"):
             found[attribute.name] = Variable("attribute", attribute.name, i)

@@ -4,7 +4,7 @@ import pathlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _op
+from .._signature import Signature
 from ._expression import Expression
 from ._yaml import Node
 
@@ -86,7 +86,7 @@ class Workspace:
 
 @dataclass
 class Implementation:
-    op: _op.Op
+    op: Signature
     place: Node
     dtypes: list[tuple[str, ...]]
     contiguous: bool

@@ -143,7 +143,7 @@ class Data:
         op, variables = made.op, _used(made, tables)
         impl = f"vendor.{description.name}" + ("-rocm" if everywhere and device == "rocm" else "")
         devices = "|".join(dict.fromkeys(one for name in architectures for one in serves(name)))
-        for text in (op.name, op.signature, impl, device, "|".join(map(",".join, made.dtypes)), devices):
+        for text in (op.op, op.text, impl, device, "|".join(map(",".join, made.dtypes)), devices):
             to.text(text)
         for value in (description.priority, made.deterministic, made.contiguous):
             to.integer(value)
@@ -156,7 +156,7 @@ class Data:
         for variable in op.variables:
             parameter = next((i for i, one in enumerate(op.parameters) if one.dtype == variable), -1)
             to.integer(parameter)
-            to.integer(next((i for i, one in enumerate(op.attributes) if one.type == variable), -1))
+            to.integer(next((i for i, one in enumerate(op.attributes) if one.variable == variable), -1))
         to.integer(len(made.dtypes))
         for dtypes in made.dtypes:
             to.integers(map(packed_dtype, dtypes))

@@ -9,7 +9,7 @@ using opdock::cli::UsageError;
 
 TEST_CASE("attributes take the type of their parameter") {
     const auto value = [](const char *type, const char *text) {
-        return parse_attribute({"a", type, nullptr}, text).value;
+        return parse_attribute({"a", type, nullptr, false, ""}, text).value;
     };
     CHECK(std::get<int64_t>(value("int", "-7")) == -7);
     CHECK(std::get<double>(value("float", "1e-6")) == 1e-6);
@@ -23,7 +23,9 @@ TEST_CASE("attributes take the type of their parameter") {
 }
 
 TEST_CASE("a value of another type is a usage error") {
-    const auto parse = [](const char *type, const char *text) { return parse_attribute({"a", type, nullptr}, text); };
+    const auto parse = [](const char *type, const char *text) {
+        return parse_attribute({"a", type, nullptr, false, ""}, text);
+    };
     CHECK_THROWS_WITH_AS(parse("int", "1.5"), "--attr a: '1.5' is not of type int", UsageError);
     CHECK_THROWS_AS(parse("float", "1e-6x"), UsageError);
     CHECK_THROWS_AS(parse("bool", "maybe"), UsageError);

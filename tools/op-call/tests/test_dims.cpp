@@ -4,19 +4,12 @@
 
 using namespace opdock::op_call;
 
-TEST_CASE("dims of a type are split at its commas") {
-    CHECK(dims_of("T[..., 2*n]*") == std::vector<std::string>{"...", "2*n"});
-    CHECK(dims_of("f32[m, 1, 1, r]") == std::vector<std::string>{"m", "1", "1", "r"});
-    CHECK(dims_of("f32[]").empty());
-    CHECK(dims_of("").empty());
-    CHECK(element_of("f32[m]?") == "f32");
-}
-
 TEST_CASE("expressions have the value their names give them") {
     const Sizes sizes = {{"n", 10}, {"m", 3}, {"...", 7}};
     CHECK(evaluate("2*n", sizes) == 20);
     CHECK(evaluate("(n+7)/8", sizes) == 2);
     CHECK(evaluate("n - m * 2 + 1", sizes) == 5);
+    CHECK(evaluate("n % 4 * 2", sizes) == 4);
     CHECK(evaluate("...", sizes) == 7);
     CHECK(evaluate("64", sizes) == 64);
 }

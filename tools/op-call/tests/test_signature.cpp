@@ -6,15 +6,15 @@
 
 using namespace opdock::op_call;
 
-TEST_CASE("the type of a parameter is found in the text") {
-    CHECK(type_in("f(a: T[2*n], bb: U[(n+7)/8, m], mut b: i32[1]?) -> (c: T[n])", "b") == "i32[1]?");
-    CHECK(type_in("f(a: T[2*n], bb: U[(n+7)/8, m], mut b: i32[1]?)", "bb") == "U[(n+7)/8, m]");
-    CHECK(type_in("-> (output ~ input: T[...])", "output") == "T[...]");
-    CHECK(type_in("-> (output ~ input: T[...])", "input").empty());
-    CHECK(type_in("f(host a: T[n], mut host b: i32[1])", "a") == "T[n]");
-    CHECK(type_in("f(host a: T[n], mut host b: i32[1])", "b") == "i32[1]");
-    CHECK(type_in("f() -> ()", "x").empty());
-    CHECK(type_in("", "x").empty());
+TEST_CASE("a parameter's type is written as in the signature") {
+    const Signature signature =
+        parsed("f(a: T[..., 2*n], host b: i64[], mut c: U[(n+7)/8, 1]*, d: f32[n]?) -> (e ~ a: T[..., 2*n])");
+    const auto type_of = [&](size_t input) { return signature.inputs.at(input).type(); };
+    CHECK(type_of(0) == "T[..., 2*n]");
+    CHECK(type_of(1) == "i64[]");
+    CHECK(type_of(2) == "U[(n+7)/8, 1]*");
+    CHECK(type_of(3) == "f32[n]?");
+    CHECK(signature.outputs.at(0).type() == "T[..., 2*n]");
 }
 
 TEST_CASE("the expected arguments are listed and the missing ones marked") {

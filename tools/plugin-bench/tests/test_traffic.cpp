@@ -7,21 +7,11 @@
 using namespace opdock;
 using namespace opdock::plugin_bench;
 using op_call::Operands;
-using op_call::Signature;
 
 namespace {
 
 op_call::Operand tensor(uint32_t dtype, std::vector<int64_t> shape) {
     return {nullptr, dtype, std::move(shape), cpu};
-}
-
-Signature signature(const std::string &op, const std::vector<std::pair<std::string, std::string>> &inputs) {
-    Signature signature;
-    signature.op = op;
-    for (const auto &[name, type] : inputs) {
-        signature.inputs.push_back({name, type});
-    }
-    return signature;
 }
 
 } // namespace
@@ -40,13 +30,13 @@ TEST_CASE("inputs that are written count twice, and lists with all their tensors
 
 TEST_CASE("linear ops compute two operations for each m, n and k") {
     const Operands matrices = {{tensor(OPDOCK_F32, {3, 4, 5})}, {tensor(OPDOCK_F32, {3, 5, 6})}};
-    CHECK(flops_of(signature("matmul", {{"a", "T[..., m, k]"}, {"b", "T[..., k, n]"}}), matrices) ==
+    CHECK(flops_of(parsed("matmul(a: T[..., m, k], b: T[..., k, n]) -> (c: T[..., m, n])"), matrices) ==
           2.0 * 3 * 4 * 5 * 6);
     const Operands linear = {{tensor(OPDOCK_F32, {2, 3, 5})}, {tensor(OPDOCK_F32, {7, 5})}, {tensor(OPDOCK_F32, {7})}};
-    CHECK(flops_of(signature("linear_fwd", {{"input", "T[..., k]"}, {"weight", "T[n, k]"}, {"bias", "T[n]"}}),
+    CHECK(flops_of(parsed("linear_fwd(input: T[..., k], weight: T[n, k], bias: T[n]) -> (output: T[..., n])"),
                    linear) == 2.0 * 2 * 3 * 5 * 7);
     const Operands grads = {{tensor(OPDOCK_F32, {6, 7})}, {tensor(OPDOCK_F32, {6, 5})}};
-    CHECK(flops_of(signature("linear_wgrad", {{"grad", "T[..., n]"}, {"input", "T[..., k]"}}), grads) ==
+    CHECK(flops_of(parsed("linear_wgrad(grad: T[..., n], input: T[..., k]) -> (dw: T[n, k])"), grads) ==
           2.0 * 6 * 7 * 5);
 }
 

@@ -9,13 +9,13 @@
 #include "compare.hpp"
 #include "inputs.hpp"
 #include "op-call/element.hpp"
+#include "op-call/tests/signatures.hpp"
 #include "opdock/plugin.h"
 #include "placed_tensor.hpp"
 #include "rows.hpp"
 
 using namespace opdock::plugin_check;
 using opdock::op_call::HostTensor;
-using opdock::op_call::Parameter;
 using opdock::op_call::Signature;
 using opdock::op_call::Tensors;
 
@@ -23,15 +23,8 @@ namespace {
 
 // rmsnorm_fwd, with an output that may be its input.
 Signature norm() {
-    Signature signature;
-    signature.op = "acme.norm";
-    signature.text = "acme.norm(input: T[..., n], weight: U[n], *, eps: float = 1e-5) -> "
-                     "(output ~ input: T[..., n], rsigma: f32[...]?)";
-    signature.inputs = {{"input", "T[..., n]"}, {"weight", "U[n]"}};
-    signature.outputs = {{"output", "T[..., n]"}, {"rsigma", "f32[...]", true}};
-    signature.attributes = {{"eps", "float", 1e-5}};
-    signature.dtype_variables = {"T", "U"};
-    return signature;
+    return parsed("acme.norm(input: T[..., n], weight: U[n], *, eps: float = 1e-5) -> "
+                  "(output ~ input: T[..., n], rsigma: f32[...]?)");
 }
 
 Subject subject() {
@@ -85,8 +78,9 @@ TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each t
     }
     CHECK(tuples == std::set<std::string>{"f32,f32", "bf16,f32"});
     CHECK(attributes == std::set<std::string>{"", ", eps=0.01", ", eps=0", ", eps=0.5"});
-    CHECK(std::any_of(cases.begin(), cases.end(),
-                      [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).size() > 3; }));
+    CHECK(std::any_of(cases.begin(), cases.end(), [&](const Case &one) {
+        return dims_in({"...", "n"}, one.shapes.front()).size() > 3;
+    }));
     CHECK(count(cases, Layout::mixed) == 10);
     CHECK(values.size() == 9);
     CHECK(count(cases, Exercise::threads) == 8);
@@ -95,17 +89,18 @@ TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each t
     CHECK(count(cases, Exercise::configs) == 0);
     CHECK(count(cases, Layout::distant) == 4); // half of them in place
     CHECK(std::any_of(cases.begin(), cases.end(), [](const Case &one) { return !one.without.empty(); }));
-    CHECK(std::any_of(cases.begin(), cases.end(),
-                      [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).back() == 0; }));
+    CHECK(std::any_of(cases.begin(), cases.end(), [&](const Case &one) {
+        return dims_in({"...", "n"}, one.shapes.front()).back() == 0;
+    }));
 }
 
 TEST_CASE("calls of round sizes have no optional inputs, and optional outputs both ways") {
     Signature signature = norm();
-    signature.inputs.push_back({"bias", "T[n]", true});
+    signature.inputs.push_back({"bias", "T", {"n"}, true});
     size_t bare = 0;
     size_t without_output = 0;
     for (const Case &one : cases_for(subject(), signature, 1, everything, {}, everything)) {
-        const std::vector<int64_t> dims = dims_in("T[..., n]", one.shapes.front());
+        const std::vector<int64_t> dims = dims_in({"...", "n"}, one.shapes.front());
         const bool is_round =
             std::all_of(dims.begin(), dims.end(), [](int64_t dim) { return dim % 8 == 0 && dim != 0; });
         const bool has_bias = std::find(one.without.begin(), one.without.end(), "bias") == one.without.end();
@@ -123,7 +118,7 @@ TEST_CASE("wide rows are tried with all that is optional, and beside narrow ones
     const Signature signature = norm();
     std::set<int64_t> wide;
     std::set<int64_t> at_once;
-    const auto last = [](const Shapes &shapes) { return dims_in("T[..., n]", shapes.front()).back(); };
+    const auto last = [](const Shapes &shapes) { return dims_in({"...", "n"}, shapes.front()).back(); };
     for (const Case &one : cases_for(subject(), signature, 1, everything)) {
         if (one.without.empty() && one.tuple == "f32,f32") {
             wide.insert(last(one.shapes));
@@ -140,12 +135,7 @@ TEST_CASE("wide rows are tried with all that is optional, and beside narrow ones
 }
 
 TEST_CASE("each dim alone is left without a size, also in place") {
-    Signature signature;
-    signature.op = "acme.turn";
-    signature.text = "acme.turn(input: T[b, n], angles: f32[r]) -> (output ~ input: T[b, n])";
-    signature.inputs = {{"input", "T[b, n]"}, {"angles", "f32[r]"}};
-    signature.outputs = {{"output", "T[b, n]"}};
-    signature.dtype_variables = {"T"};
+    const Signature signature = parsed("acme.turn(input: T[b, n], angles: f32[r]) -> (output ~ input: T[b, n])");
     Subject turn = subject();
     turn.tuples = {"f32"};
     std::set<std::pair<std::string, Exercise>> without;
@@ -168,12 +158,7 @@ TEST_CASE("each dim alone is left without a size, also in place") {
 }
 
 TEST_CASE("tensors have no dims, and as many as they may have, where the signature leaves that open") {
-    Signature signature;
-    signature.op = "acme.scale";
-    signature.text = "acme.scale(input: T[...]) -> (output ~ input: T[...])";
-    signature.inputs = {{"input", "T[...]"}};
-    signature.outputs = {{"output", "T[...]"}};
-    signature.dtype_variables = {"T"};
+    const Signature signature = parsed("acme.scale(input: T[...]) -> (output ~ input: T[...])");
     Subject scale = subject();
     scale.tuples = {"f32"};
     std::set<std::pair<uint64_t, Exercise>> tried;
@@ -189,12 +174,8 @@ TEST_CASE("tensors have no dims, and as many as they may have, where the signatu
 }
 
 TEST_CASE("each input of numbers is NaN in some rows while the others are not, and no mask is") {
-    Signature signature;
-    signature.op = "acme.choose";
-    signature.text = "acme.choose(a: T[..., n], b: T[..., n], mask: u8[..., n]) -> (output: T[..., n])";
-    signature.inputs = {{"a", "T[..., n]"}, {"b", "T[..., n]"}, {"mask", "u8[..., n]"}};
-    signature.outputs = {{"output", "T[..., n]"}};
-    signature.dtype_variables = {"T"};
+    const Signature signature =
+        parsed("acme.choose(a: T[..., n], b: T[..., n], mask: u8[..., n]) -> (output: T[..., n])");
     CHECK(inputs_of_numbers(signature, {{"T", OPDOCK_F16}}) == std::vector<std::string>{"a", "b"});
     Case one;
     one.dtypes = {{"T", OPDOCK_F16}};
@@ -240,7 +221,7 @@ TEST_CASE("denormal values are below the smallest normal number of their dtype")
     one.values = Values::denormal;
     for (const uint32_t dtype : {OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16, OPDOCK_E4M3, OPDOCK_E5M2}) {
         CAPTURE(dtype);
-        const HostTensor tensor = draw_input(one, norm(), {"input", "T[..., n]"}, dtype, {100});
+        const HostTensor tensor = draw_input(one, norm(), norm().inputs.front(), dtype, {100});
         size_t numbers = 0;
         for (const double value : opdock::op_call::load_elements(dtype, tensor.memory.get(), tensor.values)) {
             CHECK(std::fabs(value) <= smallest_normal(dtype));
@@ -251,13 +232,7 @@ TEST_CASE("denormal values are below the smallest normal number of their dtype")
 }
 
 TEST_CASE("inputs of one shape are one tensor for once, but for those that are written, or choose") {
-    Signature signature;
-    signature.op = "acme.product";
-    signature.text = "acme.product(a: T[m, k], b: T[k, n], mut sum: T[m, n], mask: u8[m, n]) -> ()";
-    signature.inputs = {
-        {"a", "T[m, k]"}, {"b", "T[k, n]"}, {"sum", "T[m, n]", false, false, true}, {"mask", "u8[m, n]"}};
-    signature.attributes = {};
-    signature.dtype_variables = {"T"};
+    const Signature signature = parsed("acme.product(a: T[m, k], b: T[k, n], mut sum: T[m, n], mask: u8[m, n]) -> ()");
     Subject product = subject();
     product.tuples = {"f32"};
     size_t squares = 0;
@@ -278,12 +253,7 @@ TEST_CASE("inputs of one shape are one tensor for once, but for those that are w
 }
 
 TEST_CASE("rows of each magnitude stand beside rows of every other") {
-    Signature signature;
-    signature.op = "acme.softmax";
-    signature.text = "acme.softmax(scores: T[..., n]) -> (output: T[..., n])";
-    signature.inputs = {{"scores", "T[..., n]"}};
-    signature.outputs = {{"output", "T[..., n]"}};
-    signature.dtype_variables = {"T"};
+    const Signature signature = parsed("acme.softmax(scores: T[..., n]) -> (output: T[..., n])");
     Case one;
     one.dtypes = {{"T", OPDOCK_F32}};
     one.shapes = {{{{"n", 64}}, {33}}};
@@ -311,16 +281,16 @@ TEST_CASE("rows of each magnitude stand beside rows of every other") {
     }
 
     // Beside an input of other numbers an infinity is often no number.
-    signature.inputs.push_back({"weight", "T[n]"});
-    const std::vector<Magnitude> finite = magnitudes_of(one, signature);
+    const Signature weighted = parsed("acme.softmax(scores: T[..., n], weight: T[n]) -> (output: T[..., n])");
+    const std::vector<Magnitude> finite = magnitudes_of(one, weighted);
     CHECK(std::count(finite.begin(), finite.end(), Magnitude::hidden) == 0);
-    CHECK(inputs_with_rows(signature, one.dtypes, one.shapes) == std::vector<std::string>{"scores"});
+    CHECK(inputs_with_rows(weighted, one.dtypes, one.shapes) == std::vector<std::string>{"scores"});
 }
 
 TEST_CASE("optional tensors are left out all together, one at a time, and all but one") {
     Signature signature = norm();
-    signature.inputs.push_back({"bias", "U[n]", true});
-    signature.outputs.push_back({"mu", "f32[...]", true});
+    signature.inputs.push_back({"bias", "U", {"n"}, true});
+    signature.outputs.push_back({"mu", "f32", {"..."}, true});
     std::set<std::vector<std::string>> left_out;
     for (const Case &one : cases_for(subject(), signature, 1, everything)) {
         left_out.insert(one.without);
@@ -341,7 +311,7 @@ TEST_CASE("optional tensors are left out all together, one at a time, and all bu
 
 TEST_CASE("attributes have other values one at a time, and all together") {
     Signature signature = norm();
-    signature.attributes.push_back({"shift", "int", 0});
+    signature.attributes.push_back({"shift", "int", 0, false, ""});
     std::set<std::string> attributes;
     for (const Case &one : cases_for(subject(), signature, 1, everything)) {
         attributes.insert(one.attributes_text);
@@ -354,12 +324,12 @@ TEST_CASE("attributes have other values one at a time, and all together") {
 
 TEST_CASE("an attribute of whole numbers has the values at which the sizes of a call end, and others") {
     Signature signature = norm();
-    signature.attributes = {{"k", "int", nullptr}};
+    signature.attributes = {{"k", "int", nullptr, false, ""}};
     std::set<std::string> relations;
     std::set<int64_t> values;
     for (const Case &one : cases_for(subject(), signature, 1, everything)) {
         const int64_t k = std::get<int64_t>(one.attributes.at(0).value);
-        const int64_t n = dims_in("T[..., n]", one.shapes.front()).back();
+        const int64_t n = dims_in({"...", "n"}, one.shapes.front()).back();
         values.insert(k);
         relations.insert(k == n ? "n" : (k == n - 1 ? "n-1" : (k > n ? "more" : "less")));
         CHECK((k == 1 || one.is_doubtful)); // 1 is what a needed one has elsewhere
@@ -378,7 +348,7 @@ TEST_CASE("other lengths are tried with another seed") {
     for (uint64_t seed = 0; seed < 40; ++seed) {
         Random random(seed);
         for (const Shapes &shapes : plain_shapes(norm(), random, everything)) {
-            lengths.insert(dims_in("T[..., n]", shapes.front()).back());
+            lengths.insert(dims_in({"...", "n"}, shapes.front()).back());
         }
     }
     CHECK(lengths.size() > 80);
@@ -404,13 +374,8 @@ TEST_CASE("the plain shapes go from small to large") {
 }
 
 TEST_CASE("an attribute that gives a dtype variable its value has the variable's dtype") {
-    Signature signature;
-    signature.op = "acme.cast";
-    signature.text = "acme.cast(input: T[...], *, dtype: F) -> (output: F[...]) where F in e4m3|e5m2";
-    signature.inputs = {{"input", "T[...]"}};
-    signature.outputs = {{"output", "F[...]"}};
-    signature.attributes = {{"dtype", "dtype", nullptr}};
-    signature.dtype_variables = {"T", "F"};
+    const Signature signature =
+        parsed("acme.cast(input: T[...], *, dtype: F) -> (output: F[...]) where F in e4m3|e5m2");
     Subject cast = subject();
     cast.tuples = {"f32,e5m2"};
     const std::vector<Case> cases = cases_for(cast, signature, 1, everything);
@@ -457,13 +422,8 @@ TEST_CASE("what is written beside the elements of a tensor shows, and they are p
 }
 
 TEST_CASE("inputs have values that mean something to the standard ops") {
-    Signature loss;
-    loss.op = "cross_entropy_fwd";
-    loss.text = "cross_entropy_fwd(logits: T[b, v], target: i64[b], *, ignore_index: int = -100) -> (loss: f32[b])";
-    loss.inputs = {{"logits", "T[b, v]"}, {"target", "i64[b]"}};
-    loss.outputs = {{"loss", "f32[b]"}};
-    loss.attributes = {{"ignore_index", "int", -100}};
-    loss.dtype_variables = {"T"};
+    const Signature loss =
+        parsed("cross_entropy_fwd(logits: T[b, v], target: i64[b], *, ignore_index: int = -100) -> (loss: f32[b])");
     Case one;
     one.dtypes = {{"T", OPDOCK_F32}};
     one.shapes = {{{{"b", 200}, {"v", 7}}, {}}};
@@ -477,60 +437,47 @@ TEST_CASE("inputs have values that mean something to the standard ops") {
 }
 
 TEST_CASE("positions name the rows of the tables, and a sample is taken from up to all logits") {
-    const auto values_of = [](const char *op, const Parameter &of, const std::vector<Parameter> &others) {
-        Signature signature;
-        signature.op = op;
-        signature.inputs = others;
-        signature.inputs.push_back(of);
+    const auto values_of = [](const std::string &text, size_t input) {
+        const Signature signature = parsed(text);
         Case one;
         one.shapes = {{{{"t", 200}, {"m", 5}, {"r", 1}, {"v", 3}}, {}}};
         one.seed = 6;
-        const HostTensor tensor = draw_input(one, signature, of, OPDOCK_I32, {200});
+        const HostTensor tensor = draw_input(one, signature, signature.inputs.at(input), OPDOCK_I32, {200});
         const std::vector<double> values =
             opdock::op_call::load_elements(OPDOCK_I32, tensor.memory.get(), tensor.values);
         return std::set<double>(values.begin(), values.end());
     };
-    const std::vector<Parameter> table = {{"cos", "f32[m, r]"}}, logits = {{"logits", "f32[t, v]"}};
-    CHECK(values_of("rope_positions", {"positions", "i32[t]"}, table) == std::set<double>{0, 1, 2, 3, 4});
-    CHECK(values_of("sample_top_k_top_p", {"k", "i32[t]"}, logits) == std::set<double>{0, 1, 2, 3});
+    CHECK(values_of("rope_positions(cos: f32[m, r], positions: i32[t]) -> ()", 1) == std::set<double>{0, 1, 2, 3, 4});
+    CHECK(values_of("sample_top_k_top_p(logits: f32[t, v], k: i32[t]) -> ()", 1) == std::set<double>{0, 1, 2, 3});
 }
 
 TEST_CASE("rounding moves numbers and what a forward op saved of them, and nothing that counts or chooses") {
     constexpr double bf16_half_unit = 0x1p-8;
     constexpr double f32_half_unit = 0x1p-24;
-    Signature signature;
-    signature.op = "cross_entropy_bwd";
-    CHECK(rounding_of(signature, {"logits", "T[b, v]"}, OPDOCK_BF16, bf16_half_unit) == bf16_half_unit);
-    CHECK(rounding_of(signature, {"lse", "f32[b]"}, OPDOCK_F32, bf16_half_unit) == f32_half_unit);
-    CHECK(rounding_of(signature, {"target", "i64[b]"}, OPDOCK_I64, bf16_half_unit) == 0);
-    CHECK(rounding_of(signature, {"logits", "T[b, v]"}, OPDOCK_BF16, 0) == 0);
+    const Signature signature = parsed("cross_entropy_bwd(logits: T[b, v], target: i64[b], lse: f32[b]) -> ()");
+    const auto rounding = [&](size_t input, uint32_t dtype, double half_unit) {
+        return rounding_of(signature, signature.inputs.at(input), dtype, half_unit);
+    };
+    CHECK(rounding(0, OPDOCK_BF16, bf16_half_unit) == bf16_half_unit);
+    CHECK(rounding(2, OPDOCK_F32, bf16_half_unit) == f32_half_unit);
+    CHECK(rounding(1, OPDOCK_I64, bf16_half_unit) == 0);
+    CHECK(rounding(0, OPDOCK_BF16, 0) == 0);
 }
 
 TEST_CASE("a call's rows are what '...' stands for, or the first name that all outputs have") {
-    const auto dim = [](const std::vector<std::string> &inputs, const std::vector<std::string> &outputs) {
-        Signature signature;
-        for (const std::string &type : inputs) {
-            signature.inputs.push_back({"i" + std::to_string(signature.inputs.size()), type});
-        }
-        for (const std::string &type : outputs) {
-            signature.outputs.push_back({"o" + std::to_string(signature.outputs.size()), type});
-        }
-        return row_dim(signature);
-    };
-    CHECK(dim({"T[..., n]", "U[n]"}, {"T[..., n]", "f32[...]"}) == "...");
-    CHECK(dim({"T[..., n]"}, {"T[..., n]", "f32[n]"}) == "...");
-    CHECK(dim({"T[m, k]", "T[k, n]"}, {"T[m, n]"}) == "m");
-    CHECK(dim({"T[m, k]", "T[k, n]"}, {"T[n, m]"}) == "n");
-    CHECK(dim({"T[m, k]"}, {"T[2*m, k]"}) == "k");
-    CHECK(dim({"T[b, s, s]"}, {"T[b, s, s]"}) == "b");
-    CHECK(dim({"T[..., n]"}, {"f32[1]"}).empty());
-    CHECK(dim({"T[n]"}, {"T[1]"}).empty());
+    const auto dim = [](const std::string &text) { return row_dim(parsed(text)); };
+    CHECK(dim("f(a: T[..., n], b: U[n]) -> (c: T[..., n], d: f32[...])") == "...");
+    CHECK(dim("f(a: T[..., n]) -> (b: T[..., n], c: f32[n])") == "...");
+    CHECK(dim("f(a: T[m, k], b: T[k, n]) -> (c: T[m, n])") == "m");
+    CHECK(dim("f(a: T[m, k], b: T[k, n]) -> (c: T[n, m])") == "n");
+    CHECK(dim("f(a: T[m, k]) -> (b: T[2*m, k])") == "k");
+    CHECK(dim("f(a: T[b, s, s]) -> (c: T[b, s, s])") == "b");
+    CHECK(dim("f(a: T[..., n]) -> (b: f32[1])").empty());
+    CHECK(dim("f(a: T[n]) -> (b: T[1])").empty());
 }
 
 TEST_CASE("rows are picked wherever their dim stands") {
-    Signature signature;
-    signature.inputs = {{"input", "u8[2, ..., 3]"}, {"weight", "u8[3]"}};
-    signature.outputs = {{"output", "u8[..., 3]"}};
+    const Signature signature = parsed("f(input: u8[2, ..., 3], weight: u8[3]) -> (output: u8[..., 3])");
     const Shapes shapes = {{{}, {4}}};
     std::vector<opdock::op_call::Tensors> inputs(2);
     inputs[0].emplace_back(OPDOCK_U8, std::vector<int64_t>{2, 4, 3});
