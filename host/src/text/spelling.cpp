@@ -14,28 +14,6 @@ char lower(char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-// Edits between two folded words: insertion, deletion, replacement, and the swap of neighbours, which is the most
-// common slip of a keyboard.
-std::size_t distance(std::string_view from, std::string_view to) {
-    std::vector<std::size_t> before(to.size() + 1), above(to.size() + 1), row(to.size() + 1);
-    for (std::size_t j = 0; j <= to.size(); ++j) {
-        above[j] = j;
-    }
-    for (std::size_t i = 1; i <= from.size(); ++i) {
-        row[0] = i;
-        for (std::size_t j = 1; j <= to.size(); ++j) {
-            const std::size_t replaced = above[j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1);
-            row[j] = std::min({above[j] + 1, row[j - 1] + 1, replaced});
-            if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
-                row[j] = std::min(row[j], before[j - 2] + 1);
-            }
-        }
-        before.swap(above);
-        above.swap(row);
-    }
-    return above[to.size()];
-}
-
 // The character at the start of a text that is not empty.
 struct Character {
     std::uint32_t code = 0;
@@ -195,6 +173,30 @@ std::string sentence(std::string text) {
     return text;
 }
 
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+    std::vector<std::size_t> before(to.size() + 1), above(to.size() + 1), row(to.size() + 1);
+    for (std::size_t j = 0; j <= to.size(); ++j) {
+        above[j] = j;
+    }
+    for (std::size_t i = 1; i <= from.size(); ++i) {
+        row[0] = i;
+        for (std::size_t j = 1; j <= to.size(); ++j) {
+            const std::size_t replaced = above[j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1);
+            row[j] = std::min({above[j] + 1, row[j - 1] + 1, replaced});
+            if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
+                row[j] = std::min(row[j], before[j - 2] + 1);
+            }
+        }
+        before.swap(above);
+        above.swap(row);
+    }
+    return above[to.size()];
+}
+
+std::size_t tolerated_edits(std::string_view word) {
+    return std::max<std::size_t>(1, word.size() / 3);
+}
+
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
     constexpr std::size_t longest_compared = 128; // the longest name there is; more is not a slip of the keyboard
     std::size_t left =
@@ -204,7 +206,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
     }
     const std::string wanted = folded(word);
     std::string_view best;
-    std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1; // a third of the letters may be wrong
+    std::size_t best_distance = tolerated_edits(word) + 1;
     for (const std::string_view candidate : known) {
         const std::size_t difference =
             candidate.size() > word.size() ? candidate.size() - word.size() : word.size() - candidate.size();
@@ -216,7 +218,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
             break;
         }
         left -= cost;
-        if (const std::size_t edits = distance(wanted, folded(candidate)); edits < best_distance) {
+        if (const std::size_t edits = edit_distance(wanted, folded(candidate)); edits < best_distance) {
             best = candidate;
             best_distance = edits;
         }

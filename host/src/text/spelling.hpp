@@ -48,6 +48,13 @@ std::string quote(std::string_view text);
 // `text`, with a full stop unless it ends like a sentence already.
 std::string sentence(std::string text);
 
+// Edits between two folded words: insertion, deletion, replacement, and the swap of neighbours, which is the most
+// common slip of a keyboard.
+std::size_t edit_distance(std::string_view from, std::string_view to);
+
+// How many edits make a slip: a third of the letters may be wrong, and one at least.
+std::size_t tolerated_edits(std::string_view word);
+
 // The known word that `word` most likely was meant to be, or "" when none is near. Compares without case; of two
 // equally near words the first wins. Of very many words only the first are looked at.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
