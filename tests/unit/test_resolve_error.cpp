@@ -130,6 +130,7 @@ TEST_CASE("an error about many implementations, or a long order, has an end") {
     const std::string failed = all_failed_error("gelu", on_cpu(), many, failures).what();
     CHECK(failed.size() < 100'000);
     CHECK(failed.find("\n  vendor.gamma99: FAILED: no\n  and 1900 more\nNot tried:") != std::string::npos);
+    CHECK(failed.find("nothing in the order") == std::string::npos);
 }
 
 TEST_CASE("a hundred implementations are listed whole, and an order of sixteen tokens") {

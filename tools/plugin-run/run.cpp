@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
+
+#include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
@@ -13,6 +14,7 @@
 namespace opdock::plugin_run {
 namespace {
 
+using nlohmann::json;
 using op_call::HostTensor;
 
 std::vector<Tensors> allocate(const op_call::Operands &outputs, const Signature &signature) {
@@ -146,17 +148,20 @@ double microseconds_of(const Op &op, const Args &args, const Placement &placemen
     return std::chrono::duration<double, std::micro>(end - begin).count();
 }
 
-// The host's words for a call under the policy of only(), without what they say of that policy: the user wrote --impl,
-// and no order.
-std::string in_words_of_impl(const std::string &message, const std::string &impl) {
-    std::istringstream lines(message);
-    std::string text;
-    for (std::string line; std::getline(lines, line);) {
-        if (!line.ends_with(" (order)") && !line.starts_with("The order is ") && line != "Not tried:") {
-            text += line + "\n";
+// Why a call that only one implementation may serve failed with `error`.
+Error failed_with_impl(const Error &error, const Op &op, const Args &args, const Request &request) {
+    std::string text = error.what();
+    if (error.status() == OPDOCK_ALL_DROPPED) { // the host speaks of an order then, and the user gave none
+        text = "op '" + request.op + "' is not served:";
+        const json explained = json::parse(op.explain(args));
+        for (const json &dropped : explained.at("dropped")) {
+            if (cli::same_name(dropped.at("impl_id").get<std::string>(), request.impl)) {
+                text += "\n  " + dropped.at("impl_id").get<std::string>() + ": " +
+                        dropped.at("reason").get<std::string>() + " (" + dropped.at("rule").get<std::string>() + ")";
+            }
         }
     }
-    return text + "Nothing else is tried because of --impl " + impl + ".";
+    return {error.status(), text + "\nNothing else is tried because of --impl " + request.impl + "."};
 }
 
 } // namespace
@@ -200,7 +205,7 @@ Outcome call(const Host &host, const Request &request, DLDevice device, const Si
         if (request.impl.empty()) {
             throw;
         }
-        throw Error(error.status(), in_words_of_impl(error.what(), request.impl));
+        throw failed_with_impl(error, op, call.args(), request);
     }
     uint64_t left = uint64_t{1} + request.repeat; // calls; an op may have thousands of implementations
     for (const op_call::Implementation &impl : op_call::implementations_of(host, request.op)) {

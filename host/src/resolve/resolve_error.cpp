@@ -1,6 +1,8 @@
 #include "resolve/resolve_error.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -29,12 +31,12 @@ std::string rest_text(size_t count) {
     return count > most_listed ? "\n  and " + std::to_string(count - most_listed) + " more" : std::string();
 }
 
-std::string dropped_text(const Decision &decision) {
+std::string dropped_text(std::span<const Dropped> all) {
     std::string text;
-    for (const Dropped &dropped : std::span(decision.dropped).first(std::min(decision.dropped.size(), most_listed))) {
+    for (const Dropped &dropped : all.first(std::min(all.size(), most_listed))) {
         text += "\n  " + dropped.impl_id + ": " + dropped.reason + " (" + std::string(rule_name(dropped.rule)) + ")";
     }
-    return text + rest_text(decision.dropped.size());
+    return text + rest_text(all.size());
 }
 
 std::string advice_to(std::string_view what) {
@@ -68,7 +70,7 @@ Error no_implementation_error(std::string_view op, std::span<const std::string> 
 Error all_dropped_error(std::string_view op, const Key &key, const Decision &decision) {
     const auto for_health = [](const Dropped &dropped) { return dropped.rule == Rule::health; };
     std::string text = "op " + quote(op) + " has no implementation left for " + key_text(key) + ":" +
-                       dropped_text(decision) + "\nThe order is " + shown_order(decision.policy.order) + " (" +
+                       dropped_text(decision.dropped) + "\nThe order is " + shown_order(decision.policy.order) + " (" +
                        decision.policy.order_source + ").";
     if (!std::all_of(decision.dropped.begin(), decision.dropped.end(), for_health)) {
         text += " Change the policy named above, or install a plugin for this device and these dtypes.";
@@ -90,8 +92,12 @@ Error all_failed_error(std::string_view op, const Key &key, const Decision &deci
     if (decision.policy.value(settings::strict) && failures.size() < decision.chain.size()) {
         text += "\nNothing else was tried because " + decision.policy.source(settings::strict) + " is strict.";
     }
-    if (!decision.dropped.empty()) {
-        text += "\nNot tried:" + dropped_text(decision);
+    // Whoever chose an order knows whom it leaves out.
+    std::vector<Dropped> unexpected;
+    std::copy_if(decision.dropped.begin(), decision.dropped.end(), std::back_inserter(unexpected),
+                 [](const Dropped &dropped) { return dropped.rule != Rule::order; });
+    if (!unexpected.empty()) {
+        text += "\nNot tried:" + dropped_text(unexpected);
     }
     return {OPDOCK_ALL_FAILED, text};
 }
