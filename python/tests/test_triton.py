@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("triton")
 pytest.importorskip("yaml")
 
-from opdock.triton import DescriptionError, _compile, _description, _expression, build
+from opdock.triton import DescriptionError, _compile, _description, _device, _expression, build
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = pathlib.Path(os.environ["OPDOCK_BUILD"]) / "tools"
@@ -46,6 +46,14 @@ def count(x, y, kept, n, factor, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(y, tl.sum(tl.load(x + at, at < n, other=0)) * factor)
     tl.store(kept, n.to(tl.float32))
+
+@triton.jit
+def tiled(x, bias, y, n, m, kept, BLOCK: tl.constexpr, IS_WHOLE: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at) if IS_WHOLE else tl.load(x + at, at < n)
+    if bias is not None:
+        value += tl.load(bias)
+    tl.store(y + at * kept, value, at < n * m)
 
 @triton.jit
 def hungry(x, y, n, BLOCK: tl.constexpr):
@@ -213,7 +221,99 @@ def test_the_example_has_ten_ops_and_few_kernels():
     jobs = {
         job for one in description.implementations for table in _compile.tables(one, ["sm_90"]) for job in table.jobs
     }
-    assert len(jobs) < 400
+    assert len(jobs) < 420
+
+
+def test_a_module_that_asks_for_a_device_is_imported_without_one(folder, monkeypatch):
+    torch = pytest.importorskip("torch")
+
+    def is_available() -> bool:
+        return False
+
+    monkeypatch.setattr(torch.cuda, "is_available", is_available)
+    (folder / "asks.py").write_text(
+        "import torch\n"
+        "assert torch.cuda.is_available() and torch.cuda.device_count() == 1\n"
+        "NAME = torch.cuda.get_device_name(torch.cuda.current_device())\n"
+        "CAPABILITY = torch.cuda.get_device_capability()\n"
+        "MAJOR = torch.cuda.get_device_properties(0).major\n" + KERNELS
+    )
+    text = DESCRIPTION.replace("tiny_kernels", "asks").replace("[sm_90]", "[gfx942, sm_90]")
+    assert len(_description.load(written(folder, text)).implementations) == 2
+    asks = sys.modules.pop("asks")
+    assert (asks.NAME, asks.CAPABILITY, asks.MAJOR) == ("gfx942", (9, 4), 9)
+    assert torch.cuda.is_available is is_available
+    with _device.stand_in("sm_103"):
+        assert torch.cuda.get_device_capability(0) == (10, 3)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # where there is one, it is asked
+    name = torch.cuda.get_device_name
+    with _device.stand_in("sm_80"):
+        assert torch.cuda.get_device_name is name
+
+
+# Constants, conditions, variants.
+
+TILED = """  tiny.tiled:
+    signature: 'tiny.tiled(x: T[..., n]) -> (y: T[..., n])'
+    kernels:
+      function: tiny_kernels:tiled
+      grid: cdiv(n, BLOCK)
+      arguments: {bias: null, n: n, m: rows, kept: 1, IS_WHOLE: n % BLOCK == 0}
+      when: [BLOCK > 32, rows > 0]
+    product: {BLOCK: [32, 64, 128]}
+    where: BLOCK > 32
+    heuristics: {BLOCK: 'n > 100 ? 128 : 64'}
+"""
+
+
+def jobs_of(folder: pathlib.Path, ops: str) -> tuple[list[list[str]], list[_compile.Job]]:
+    """Of the only kernel: what each variant takes for granted, and what is compiled."""
+    text = DESCRIPTION.partition("  tiny.scale:")[0] + ops
+    (made,) = _description.load(written(folder, text)).implementations
+    (table,) = _compile.tables(made, ["sm_90"])
+    variants = [one.aligned + one.divisible + one.ones for one in made.launches[0].variants]
+    return variants, table.jobs
+
+
+def test_a_condition_that_the_call_decides_is_compiled_for_both(folder, tmp_path):
+    _, jobs = jobs_of(folder, TILED)
+    # What `when` rules out is not compiled: a list of conditions is looked at one by one.
+    constants = {tuple(value for name, value in job.constants if name in ("BLOCK", "IS_WHOLE")) for job in jobs}
+    assert constants == {(64, 0), (64, 1), (128, 0), (128, 1)}
+    assert all(dict(job.constants)["bias"] is None for job in jobs)
+    _, jobs = jobs_of(folder, TILED.replace("where: BLOCK > 32", "where: [BLOCK > 64, n > 0]"))
+    assert {dict(job.constants)["BLOCK"] for job in jobs} == {128}
+    driver = Driver(build(written(folder, DESCRIPTION.partition("  tiny.scale:")[0] + TILED), tmp_path), tmp_path)
+    for size, blocks in ((128, 1), (200, 2), (64, 1)):
+        driver.run("plugin-run", "tiny.tiled", "--device", "cuda", "--in", f"x=random:f32[3,{size}]")
+        ((name, x, *_, arguments),) = driver.launches()
+        # x, y, n and m: bias is None, and kept is 1.
+        assert (name, int(x)) == ("tiled", blocks) and struct.unpack_from("<ii", bytes.fromhex(arguments), 16) == (
+            size,
+            3,
+        )
+
+
+def test_a_constexpr_that_a_call_decides_has_to_be_true_or_false(folder):
+    for value in ("n % BLOCK", "n > 4 ? 2 : 0", "n + (n > 4)"):
+        with pytest.raises(DescriptionError, match="a constexpr has to be known when the plugin is built"):
+            jobs_of(folder, TILED.replace("n % BLOCK == 0", f"'{value}'"))
+    for value in ("n > 4 && n < 9", "n > 4 || n < 2", "(n > 4) == 1", "n > 4 ? n < 9 : n < 2"):
+        jobs_of(folder, TILED.replace("n % BLOCK == 0", f"'{value}'"))
+    with pytest.raises(DescriptionError, match="a constexpr has to be known"):
+        jobs_of(
+            folder,
+            TILED.replace("product: {", "product: {num_warps: 4, ").replace("when:", "num_warps: n\n      when:"),
+        )
+
+
+def test_variants_let_the_number_of_rows_be_any(folder):
+    variants, _ = jobs_of(folder, TILED)
+    assert variants == [["x", "y", "n", "m", "kept"], ["x", "y", "n", "kept"], ["kept"]]
+    other = "      specialize: [{aligned: x, divisible: m}, {}]\n    product"
+    assert jobs_of(folder, TILED.replace("    product", other))[0] == [["x", "m", "kept"], ["kept"]]
+    vectors = TILED.replace("T[..., n]", "T[n]").replace("m: rows", "m: 32").replace(", rows > 0", "")
+    assert jobs_of(folder, vectors)[0] == [["x", "y", "m", "n", "kept"], ["m", "kept"]]
 
 
 # What the plugin does.
@@ -280,6 +380,21 @@ def test_it_is_signed_and_denied_as_any_plugin(driver, plugin, tmp_path):
     run("plugin-sign", "verify", signed, "--pub", f"{key}.pub")
     why = driver.run("plugin-ls", "--why", "tiny.sum", "--device", "cuda", code=1, PLUGIN_DENY_VENDORS="tiny")
     assert "vendor.tiny" in why and "denied" in why
+
+
+def test_it_is_packed_and_installed_as_any_plugin(driver, plugin, tmp_path):
+    key, package, folder = tmp_path / "tiny", tmp_path / "tiny.opdock", tmp_path / "installed"
+    run("plugin-pack", "keygen", key, "--no-passphrase")
+    files = ("--plugin", plugin, "--tune", plugin.parent / "tiny.tune.yaml", "--key", f"{key}.key")
+    run("plugin-pack", "patch", "--device-type", "Tiny_A1", "--task", "inference", *files, "--out", package)
+    assert "libtiny.so" in run("plugin-pack", "inspect", package, "--pub", f"{key}.pub")
+    run("plugin-pack", "install", package, "--folder", folder, "--pub", f"{key}.pub")
+    (installed,) = folder.rglob("libtiny.so")
+    assert installed.read_bytes() == plugin.read_bytes()
+    driver.variables["PLUGIN_MODULES"] = f"{folder},{os.environ['OPDOCK_TEST_DEVICE_PLUGIN']}"
+    driver.run("plugin-run", "tiny.scale", "--device", "cuda", "--in", "x=random:f32[250]")
+    ((name, x, *_),) = driver.launches()
+    assert (name, x) == ("scale", "2")
 
 
 def test_equal_descriptions_make_equal_files_and_others_another_build(plugin, folder, tmp_path):

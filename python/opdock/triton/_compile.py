@@ -59,23 +59,34 @@ def key_table(made: Implementation, launch: Launch) -> tuple[list[str], list[_ex
         if parameter is not None and parameter.optional and argument.otherwise < 0:
             name = f"has_{parameter.name}"
             keys[name] = _expression.parse(name, launch.place.fail)
-    names = {name for one in keys.values() for name in one.names}
-    free = sorted(name for name in names if made.variables[name].kind != "knob")
-    when = launch.when if launch.when is not None and set(launch.when.names) <= names | set(made.knobs) else None
-    found = []
+    # Conditions that a call decides, such as BLOCK >= n, are compiled for both.
+    open_keys = {key for key, one in keys.items() if any(_possible(made, name) is None for name in one.names)}
+    names = {name for key, one in keys.items() if key not in open_keys for name in one.names}
+    free = {name: _possible(made, name) or () for name in sorted(names) if name not in made.knobs}
+    # What a condition rules out is not compiled.
+    decided = [one for one in [*launch.conditions, *made.where] if set(one.names) <= names | set(made.knobs)]
+    found: dict[tuple[float, ...], None] = {}
     for config in made.configs:
-        for others in itertools.product(*(_possible(made, name) for name in free)):
+        for others in itertools.product(*free.values()):
             known = {**config, **dict(zip(free, others, strict=True))}
-            values = tuple(float(_expression.evaluate(one, known)) for one in keys.values())
-            if values not in found and (when is None or _expression.evaluate(when, known) != 0):
-                found.append(values)
-    return list(keys), list(keys.values()), found
+            if any(_expression.evaluate(one, known) == 0 for one in decided):
+                continue
+            values = [
+                (0.0, 1.0) if key in open_keys else (float(_expression.evaluate(one, known)),)
+                for key, one in keys.items()
+            ]
+            found.update(dict.fromkeys(itertools.product(*values)))
+    return list(keys), list(keys.values()), list(found)
 
 
-def _possible(made: Implementation, name: str) -> Sequence[float]:
-    if made.variables[name].kind == "element_size":
+def _possible(made: Implementation, name: str) -> Sequence[float] | None:
+    """The values that a variable of a constexpr may have; None where a call may bring any number."""
+    variable = made.variables[name]
+    if variable.kind == "element_size":
         return (1, 2, 4, 8)
-    return (0, 1)
+    if variable.kind == "has" or (variable.kind == "attribute" and made.op.attributes[variable.first].type == "bool"):
+        return (0, 1)
+    return () if variable.kind == "knob" else None
 
 
 def tables(implementation: Implementation, architectures: list[str]) -> list[Table]:

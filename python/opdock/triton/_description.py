@@ -9,7 +9,7 @@ from typing import Any
 
 from .._error import Error
 from .._signature import Signature
-from . import _configs, _expression
+from . import _configs, _device, _expression
 from ._expression import Expression
 from ._model import (
     OPTIONS,
@@ -20,9 +20,9 @@ from ._model import (
     Implementation,
     Launch,
     Variable,
-    Variant,
     Workspace,
 )
+from ._variants import default_variants, read_variant
 from ._yaml import Node, did_you_mean, read
 
 SCHEMA = "opdock.triton/1"
@@ -74,8 +74,9 @@ def load(file: pathlib.Path, architectures: list[str] | None = None) -> Descript
     for one in fields["python"].list() if "python" in fields else []:
         _search(one, file.parent / one.text())
     sys.path.insert(0, str(file.parent.resolve()))
-    for op, (place, value) in fields["ops"].map().items():
-        result.implementations.append(_Reader(place, value, fields).read(op))
+    with _device.stand_in(result.architectures[0]):
+        for op, (place, value) in fields["ops"].map().items():
+            result.implementations.append(_Reader(place, value, fields).read(op))
     return result
 
 
@@ -219,6 +220,7 @@ class _Reader:
         for option in OPTIONS:
             if option in fields:
                 options[option] = self._expression(fields[option])
+                self._check_key(options[option], fields[option])
             elif option in self._made.knobs:
                 options[option] = _expression.parse(option, place.fail)
         launch = Launch(
@@ -227,14 +229,18 @@ class _Reader:
             kernel,
             [self._read_argument(launch_parameter, given, place, function) for launch_parameter in kernel.params],
             grid + [_expression.constant(1)] * (3 - len(grid)),
-            self._expression(fields["when"]) if "when" in fields else None,
+            None,
             options,
         )
+        if "when" in fields:
+            launch.conditions = [self._expression(one) for one in fields["when"].list()]
+            text = " && ".join(f"({one.text})" for one in launch.conditions)
+            launch.when = _expression.parse(text, fields["when"].fail)
         specialize = fields.get("specialize")
         launch.variants = (
-            _default_variants(self._made, launch)
+            default_variants(self._made, launch)
             if specialize is None
-            else [_read_variant(one, launch) for one in specialize.list()]
+            else [read_variant(one, launch) for one in specialize.list()]
         )
         return launch
 
@@ -282,7 +288,9 @@ class _Reader:
         for name in expression.names:
             variable = self._made.variables[name]
             attribute = self._made.op.attributes[variable.first] if variable.kind == "attribute" else None
-            if variable.kind in ("knob", "has", "element_size") or (attribute and attribute.type == "bool"):
+            if expression.is_truth or variable.kind in ("knob", "has", "element_size"):
+                continue
+            if attribute and attribute.type == "bool":
                 continue
             node.fail(
                 f"a constexpr has to be known when the plugin is built, and '{name}' may be any number: make it a knob, "
@@ -291,6 +299,9 @@ class _Reader:
 
     def _read_value(self, made: Argument, node: Node) -> Argument:
         explicit = None
+        if node.value is None:
+            made.kind, made.constant = "constant", ("text", None)
+            return made
         if isinstance(node.value, list):
             return self._read_alternatives(made, node)
         if isinstance(node.value, dict):
@@ -401,34 +412,3 @@ def _variables(op: Signature, knobs: list[str]) -> dict[str, Variable]:
     for name in _DEVICE:
         found[f"device_{name}"] = Variable(name)
     return found | {knob: Variable("knob", knob, i) for i, knob in enumerate(knobs)}
-
-
-def _default_variants(made: Implementation, launch: Launch) -> list[Variant]:
-    pointers = [one.name for one in launch.arguments if one.kind in ("tensor", "workspace") and one.aligns]
-    workspaces = [one.name for one in launch.arguments if one.kind == "workspace" and one.aligns]
-    numbers = [one for one in launch.arguments if one.kind == "number" and one.specializes]
-    last = {f"stride_{one.name}_{re.sub(r'[^a-z_0-9]', '', one.dims[-1])}" for one in made.op.parameters if one.dims}
-    ones = [one.name for one in numbers if one.value.text in last]
-    divisible = [one.name for one in numbers if one.name not in ones and one.aligns]
-    variants = [Variant(pointers, divisible, ones), Variant(workspaces, [], ones), Variant(workspaces, [], [])]
-    return [one for i, one in enumerate(variants) if one not in variants[:i]]
-
-
-def _read_variant(node: Node, launch: Launch) -> Variant:
-    fields = node.fields(("aligned", "divisible", "ones"))
-    kinds = {one.name: one.kind for one in launch.arguments}
-
-    def names(field_name: str, wanted: tuple[str, ...]) -> list[str]:
-        known = [name for name, kind in kinds.items() if kind in wanted]
-        if field_name not in fields:
-            return []
-        if isinstance(fields[field_name].value, bool):
-            return known if fields[field_name].value else []
-        for one in fields[field_name].list():
-            if one.text() not in known:
-                one.fail(f"'{one.text()}' is none of {', '.join(known)}{did_you_mean(one.text(), known)}")
-        return [one.text() for one in fields[field_name].list()]
-
-    ones = names("ones", ("number",))
-    divisible = [name for name in names("divisible", ("number",)) if name not in ones]
-    return Variant(names("aligned", ("tensor", "workspace")), divisible, ones)

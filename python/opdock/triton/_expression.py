@@ -71,6 +71,7 @@ _BINARY = {  # how strongly it binds, and what it does
     "%": (6, "remainder"),
     "^": (8, "power"),
 }
+_COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 _SIGN = 7
 _TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)|([A-Za-z_]\w*)|(<=|>=|==|!=|&&|\|\||[-+*/%^<>()?:,]))")
 
@@ -89,6 +90,16 @@ class Expression:
             step not in ("divide", "power", "log2", "sqrt") and (step != "constant" or value == int(value))
             for step, value in self.steps
         )
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it gives 0 or 1, whatever its variables are."""
+        ends = [at for at, (step, to) in enumerate(self.steps) if step == "jump" and to == len(self.steps)]
+        return all(_gives_truth(*self.steps[at - 1]) for at in [*ends, len(self.steps)])
+
+
+def _gives_truth(step: str, value: float) -> bool:
+    return step in _COMPARISONS or step == "truth" or (step == "constant" and value in (0, 1))
 
 
 def constant(value: float) -> Expression:

@@ -74,6 +74,7 @@ class Launch:
     grid: list[Expression]
     when: Expression | None
     options: dict[str, Expression]
+    conditions: list[Expression] = field(default_factory=list)  # what `when` is made of
     variants: list[Variant] = field(default_factory=list)
 
 
