@@ -54,7 +54,7 @@ struct HeadColumn {
         }
     }
 
-    // What a gradient is made of: the elements, the gradients of them before they were rotated, and weights.
+    // Loads the elements, their gradients before they were rotated, and the weights.
     template<class T, class U>
     __device__ __forceinline__ void load(const T *row, const T *grad, const U *weights, const Tables::Row &tables,
                                          float (&x)[2][N], float (&u)[2][N], float (&weight)[2][N]) const {
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
     });
 }
 
-// Of a thread's gradients, times weights and elements.
+// Adds a thread's products of gradients, weights and elements to `sum`.
 template<int N>
 __device__ __forceinline__ float sum_of_products(const float (&u)[2][N], const float (&weight)[2][N],
                                                  const float (&x)[2][N], bool is_pair, float sum) {

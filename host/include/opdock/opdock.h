@@ -175,7 +175,7 @@ OPDOCK_API opdock_status opdock_infer_outputs(opdock_op *op, const opdock_args *
 /* The parsed signature as JSON: {"op", "signature", "inputs": [{"name", "dtype": "f32" or a variable, "dims": ["...",
  * "2*n"], "optional", "list", "mut", "host"}], "outputs": [...], "attributes": [{"name", "type", "variable": the dtype
  * variable that it gives a value, or null, "optional", "default"}], "dtype_variables": [...], "dtypes": {"T": what it
- * may be}, "where": [{"left": "n % 8", "operator": "==", "right": ["0"], with several after "in"}]}. */
+ * may be}, "where": [{"left": "n%8", "operator": "==", "right": ["0"]; "in" has several}]}. */
 OPDOCK_API opdock_status opdock_signature_json(opdock_op *op, char **json);
 
 /* The same of a text (docs/signatures.md has the language). OPDOCK_INVALID_ARGUMENT names the column and what was

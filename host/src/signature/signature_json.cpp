@@ -72,7 +72,7 @@ json default_json(const AttributeSpec &attribute) {
     }
 }
 
-// Which dtype variable it gives a value.
+// The dtype variable that the attribute gives a value, or null.
 json variable_json(const Signature &signature, const AttributeSpec &attribute) {
     return attribute.dtype_variable < 0
                ? json()

@@ -52,7 +52,7 @@ std::string sentence(std::string text);
 // common slip of a keyboard.
 std::size_t edit_distance(std::string_view from, std::string_view to);
 
-// How many edits make a slip: a third of the letters may be wrong, and one at least.
+// The most edits that count as a slip: a third of the letters, at least one.
 std::size_t tolerated_edits(std::string_view word);
 
 // The known word that `word` most likely was meant to be, or "" when none is near. Compares without case; of two

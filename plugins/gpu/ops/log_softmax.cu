@@ -8,7 +8,7 @@
 namespace gpu {
 namespace {
 
-// What a group of threads has: a row, or a part of one that `ranks` blocks share.
+// The elements of a group of threads: a row, or a part of one that `ranks` blocks share.
 template<class T, int N, bool peels>
 struct Share {
     Place place;
@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// How rows are shared out that a cluster has together: blocks of 512 threads, so that one reads while another one
-// writes. Of few rows, more blocks.
+// Chooses how many blocks of a cluster share a row. They have 512 threads, so that one reads while another one writes.
+// Few rows get more blocks.
 int share_out(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vectors, int most_held) {
     constexpr int threads = 512;
     if (!has_clusters(call) || vectors <= int64_t(most_held) * threads) {

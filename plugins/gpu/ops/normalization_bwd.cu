@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(256)
 template<Norm norm>
 constexpr uint32_t weight_at = norm == Norm::rms ? 3 : 4;
 
-// What a few_rows_kernel takes: at most so many rows, and bytes of each tensor.
+// A few_rows_kernel takes at most so many rows, and bytes of each tensor.
 constexpr int64_t few_rows = 512, few_bytes = int64_t(4) << 20;
 
 template<Norm norm, class T, class U>
