@@ -324,7 +324,7 @@ class Reader {
                 if (item.type == Type::map && item.entries.size() == 1) {
                     const auto &[key, value] = item.entries.front();
                     reject(place(item), 0,
-                           "found a map; a token has no space after ':', write " + key.text + ":" + value.text);
+                           "found a map; a token has no space after ':', write " + quote(key.text + ":" + value.text));
                 }
                 result.push_back(parse_token(scalar(item), place(item)));
             });

@@ -241,7 +241,7 @@ class TreeBuilder : public YAML::EventHandler {
     YamlNode node(YamlNode::Type type, const YAML::Mark &mark, const std::string &tag) {
         count_node(mark);
         if (!tag.empty() && tag != "?" && tag != "!") {
-            reporter_.fail(mark, "tags (" + tag + ") are not allowed; remove it");
+            reporter_.fail(mark, "a tag is not allowed: remove " + quote(tag));
         }
         YamlNode result;
         result.type = type;
