@@ -24,6 +24,7 @@ FOLDERS = [
     "policy",
     "resolve",
     "tune",
+    "observe",  # threads and files of what the host tells about itself while it works
     "dispatch",
     "tuner",
     "host",
