@@ -81,15 +81,16 @@ struct BackgroundThread::Running {
 
     void start(const BackgroundThread &of) {
         const AllSignalsBlocked blocked;
-        thread = std::thread([this, &of] {
+        // Who asks all from here on asks this one too, whenever it begins.
+        thread = std::thread([this, &of, asked_before = asked_all.load(std::memory_order_acquire)] {
             pthread_setname_np(pthread_self(), of.name_.c_str());
-            run(of.interval_, of.work_);
+            run(of.interval_, of.work_, asked_before);
         });
     }
 
-    void run(std::chrono::nanoseconds interval, const Work &work) {
+    void run(std::chrono::nanoseconds interval, const Work &work, uint32_t asked_before) {
         Clock::time_point due = later(Clock::now(), interval);
-        for (uint32_t asked_before = asked_all.load(std::memory_order_acquire);;) {
+        for (;;) {
             const uint32_t heard = bell.load(std::memory_order_acquire);
             if (ends.load(std::memory_order_acquire)) {
                 return;
