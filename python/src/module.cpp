@@ -124,7 +124,9 @@ void define_host(nb::module_ &module) {
         .def("load", &HostObject::load, "path"_a, nb::sig("def load(self, path: str | os.PathLike[str]) -> None"),
              "Loads one more plugin file.")
         .def("reset_health", &HostObject::reset_health, "Brings back implementations that left after failures.")
-        .def("served", &HostObject::served, "op"_a, "impl"_a, "How many calls, prepared ones not counted.")
+        .def("served", &HostObject::served, "op"_a, "impl"_a, "How many calls, runs of prepared ones too.")
+        .def("counters", &HostObject::counters, nb::sig("def counters(self) -> list[dict[str, typing.Any]]"),
+             "How often each implementation served, declined and failed calls, and served in place of another.")
         .def("describe", &HostObject::describe, nb::sig("def describe(self) -> dict[str, typing.Any]"),
              "Policy, plugins, ops and implementations; docs/plugin-ls-json.md has the keys.")
         .def("explain", &HostObject::explain, "op"_a, "device"_a = "cpu:0", "dtypes"_a = "",

@@ -381,6 +381,10 @@ uint64_t HostObject::served(const std::string &op, const std::string &impl) cons
     return without_gil([&] { return host_->served(without_nul(op), without_nul(impl)); });
 }
 
+nb::object HostObject::counters() const {
+    return from_json(without_gil([&] { return host_->counters(); }));
+}
+
 nb::object HostObject::describe() const {
     return from_json(without_gil([&] { return host_->describe(); }));
 }

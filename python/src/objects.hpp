@@ -116,6 +116,7 @@ class HostObject {
     void load(nb::handle path) const;
     void reset_health() const;
     uint64_t served(const std::string &op, const std::string &impl) const;
+    nb::object counters() const;
     // As Python objects of the JSON.
     nb::object describe() const;
     nb::object explain(const std::string &op, const std::string &device, const std::string &dtypes) const;

@@ -204,6 +204,9 @@ def test_calls_are_counted_and_explained(host, rows):
     before = host.served("gelu", "default.cpu")
     host.gelu(rows)
     assert host.served("gelu", "default.cpu") == before + 1
+    host.gelu.prepare(rows)(rows)
+    counted = [one["served"] for one in host.counters() if (one["op"], one["impl_id"]) == ("gelu", "default.cpu")]
+    assert counted == [before + 2] == [host.served("gelu", "default.cpu")]
     assert host.gelu.explain(rows)["chain"][0] == "default.cpu"
     assert host.devices()[0]["device"] == "cpu:0"
     assert {"cpu", "reference"} <= {plugin["id"] for plugin in host.describe()["plugins"]}

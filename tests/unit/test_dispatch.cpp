@@ -673,16 +673,35 @@ TEST_CASE("the log tells of each change of policy that changes who serves, also 
     CHECK(t.host.logged("switched from 'vendor.acme' to 'default.one'") == 1);
 }
 
-TEST_CASE("two shapes in turn, of which one is declined, write a line a second with a count") {
+namespace {
+
+// Calls of two shapes, of which the preferred implementation declines one.
+struct TwoShapes {
+    TwoShapes() {
+        t.standard.work = [this](const opdock_problem &problem, const opdock_call &) {
+            return problem.tensors[0]->ndim == 1 ? refusal : OPDOCK_OK;
+        };
+    }
+    void call_taken() { CHECK(t.rows.call(t.host.op()) == OPDOCK_OK); }
+    void call_declined() {
+        CHECK(t.host.op().try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+    }
+
     const MadeClock clock;
     ThreeKinds t;
-    std::vector<float> in(3), out(3);
-    t.standard.work = [](const opdock_problem &problem, const opdock_call &) {
-        return problem.tensors[0]->ndim == 1 ? OPDOCK_UNSUPPORTED : OPDOCK_OK;
-    };
+    opdock_status refusal = OPDOCK_UNSUPPORTED;
+    std::vector<float> in = std::vector<float>(3), out = std::vector<float>(3);
+};
+
+} // namespace
+
+TEST_CASE("two shapes in turn, of which one is declined, write a line after a pause with a count") {
+    TwoShapes shapes;
+    ThreeKinds &t = shapes.t;
+    const MadeClock &clock = shapes.clock;
     const auto call_both = [&] {
-        CHECK(t.rows.call(t.host.op()) == OPDOCK_OK);
-        CHECK(t.host.op().try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+        shapes.call_taken();
+        shapes.call_declined();
     };
     for (int i = 0; i < 1000; ++i) {
         call_both();
@@ -694,13 +713,80 @@ TEST_CASE("two shapes in turn, of which one is declined, write a line a second w
     call_both();
     CHECK(t.host.logged("Op 'test.add' switched 1999 times since the last line about it, now to 'default.one'") == 1);
     CHECK(t.host.logged("Op 'test.add'") == 3);
-    // The line that is owed comes with the next call after a second, though nothing changes any more.
-    clock.pass(std::chrono::seconds(1));
-    CHECK(t.host.op().try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+    // The line that is owed comes with the next call after the pause, though nothing changes any more.
+    clock.pass(std::chrono::seconds(2));
+    shapes.call_declined();
     CHECK(t.host.logged("Op 'test.add' switched once since the last line about it, now to 'vendor.acme'") == 1);
     clock.pass(std::chrono::seconds(9));
-    CHECK(t.host.op().try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+    shapes.call_declined();
     CHECK(t.host.logged("Op 'test.add'") == 4);
+}
+
+TEST_CASE("40,000 calls of two shapes in turn write few lines, however long each takes") {
+    for (const int seconds : {0, 1, 2, 30}) {
+        CAPTURE(seconds);
+        TwoShapes shapes;
+        for (int i = 0; i < 20'000; ++i) {
+            shapes.call_taken();
+            shapes.clock.pass(std::chrono::seconds(seconds));
+            shapes.call_declined();
+            shapes.clock.pass(std::chrono::seconds(seconds));
+        }
+        const int64_t hours = int64_t{seconds} * 40'000 / 3'600;
+        const int64_t lines = shapes.t.host.logged("Op 'test.add'");
+        CHECK(lines >= 2 + (hours > 0 ? hours - 2 : 0));
+        CHECK(lines <= 15 + hours);
+    }
+}
+
+TEST_CASE("what the log has not told is told when the host is closed") {
+    TwoShapes shapes;
+    for (int i = 0; i < 20'000; ++i) {
+        shapes.call_taken();
+        shapes.call_declined();
+    }
+    shapes.t.host.close();
+    CHECK(shapes.t.host.logged("Op 'test.add' using 'default.one'") == 1);
+    CHECK(shapes.t.host.logged("Op 'test.add' switched from 'default.one' to 'vendor.acme'") == 1);
+    CHECK(shapes.t.host.logged("Op 'test.add' switched 39998 times more since the last line about it") == 1);
+    CHECK(shapes.t.host.logged("Op 'test.add'") == 3);
+}
+
+TEST_CASE("another reason not to serve waits for no pause of the log") {
+    TwoShapes shapes;
+    for (int i = 0; i < 10; ++i) {
+        shapes.call_taken();
+        shapes.call_declined();
+    }
+    CHECK(shapes.t.host.logged("Op 'test.add'") == 2);
+    shapes.refusal = OPDOCK_FAILED_CLEAN;
+    for (int i = 0; i < 10; ++i) {
+        shapes.call_taken(); // so that it does not fail three times in a row
+        shapes.call_declined();
+    }
+    CHECK(shapes.t.host.logged("now to 'vendor.acme' (kind=vendor, vendor=acme) after 'default.one': FAILED_CLEAN") ==
+          1);
+    CHECK(shapes.t.host.logged("Op 'test.add'") == 3);
+}
+
+TEST_CASE("after a minute without changes the log says who serves now") {
+    TwoShapes shapes;
+    for (int i = 0; i < 1000; ++i) { // so that the pause is an hour
+        shapes.call_taken();
+        shapes.call_declined();
+        shapes.clock.pass(std::chrono::seconds(30));
+    }
+    const int64_t before = shapes.t.host.logged("Op 'test.add'");
+    shapes.call_taken();
+    shapes.clock.pass(std::chrono::seconds(59));
+    shapes.call_taken();
+    CHECK(shapes.t.host.logged("Op 'test.add'") == before);
+    shapes.clock.pass(std::chrono::seconds(1));
+    shapes.call_taken();
+    CHECK(shapes.t.host.logged("Op 'test.add'") == before + 1);
+    CHECK(contains(shapes.t.host.log().back(), "now to 'default.one'"));
+    shapes.call_taken();
+    CHECK(shapes.t.host.logged("Op 'test.add'") == before + 1);
 }
 
 TEST_CASE("a status that means nothing is a failure like another") {

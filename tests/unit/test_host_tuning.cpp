@@ -145,6 +145,27 @@ ops:
     CHECK(knobs(off, 7) == Values{7, 1, 0});
 }
 
+TEST_CASE("a heuristic that gives no config writes few lines, whatever the shapes are") {
+    static core::Deployment::Clock::time_point now;
+    now = {};
+    MadeHost::clock = [] { return now; };
+    const Installed installed(R"(schema: opdock.tune/1
+ops: {fixture.knobs: {configs: [{block: 1}], heuristics: {block: '5000'}}}
+)");
+    MadeHost host = installed.host();
+    MadeHost::clock = core::Deployment::Clock::now;
+    for (int64_t rows = 1; rows <= 500; ++rows) {
+        CHECK(knobs(host, 8, rows) == Values{64, 1, 0});
+    }
+    CHECK(host.logged("the expression of knob 'block' is 5000") == 1);
+    now += std::chrono::seconds(1);
+    for (int64_t rows = 501; rows <= 1000; ++rows) {
+        CHECK(knobs(host, 8, rows) == Values{64, 1, 0});
+    }
+    CHECK(host.logged("the expression of knob 'block' is 5000") == 2);
+    CHECK(host.logged("are used (and 499 more times since the last such line)") == 1);
+}
+
 TEST_CASE("without a tune file the function and the defaults serve") {
     const Installed installed("");
     MadeHost host = installed.host();

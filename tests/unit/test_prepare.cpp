@@ -11,7 +11,7 @@
 using namespace opdock;
 using namespace opdock::test;
 
-TEST_CASE("a prepared call runs with new pointers and without counting") {
+TEST_CASE("a prepared call runs with new pointers, and counts") {
     MadeHost host;
     host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
     Rows rows;
@@ -20,7 +20,7 @@ TEST_CASE("a prepared call runs with new pointers and without counting") {
     CHECK(call.run({in.data(), out.data()}) == OPDOCK_OK);
     CHECK(out == std::vector<float>{11, 21, 31, 41, 51, 61});
     CHECK(call.impl() == "default.one");
-    CHECK(host->served_count("test.add", "default.one") == 0);
+    CHECK(host->served_count("test.add", "default.one") == 1);
 }
 
 TEST_CASE("a call can be prepared before there is data") {
@@ -226,7 +226,7 @@ TEST_CASE("what the kernel of a prepared call says of its failure is the last er
     CHECK(std::string(opdock_last_error()) == "the tile is too small");
 }
 
-TEST_CASE("what the kernel of a prepared call throws comes out of the run, and is not counted") {
+TEST_CASE("what the kernel of a prepared call throws comes out of the run, and is not held against it") {
     MadeHost host;
     Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
     Rows rows;
@@ -237,6 +237,7 @@ TEST_CASE("what the kernel of a prepared call throws comes out of the run, and i
     }
     one.work = nullptr;
     CHECK(host.op().prepare({rows.x}, {rows.y}).impl() == "default.one");
+    CHECK(host->counters().front().of(core::Count::failed) == 4);
 }
 
 TEST_CASE("a kernel that declines what was prepared is an error that says what to do") {

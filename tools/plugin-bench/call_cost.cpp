@@ -59,7 +59,7 @@ class Ways {
                  nullptr,
                  workspace_ ? workspace_->get() : nullptr,
                  prepared_.workspace_size()};
-        // From the first run on the prepared call points to the kernel itself.
+        // From the first run on the prepared call points to the kernel and its count.
         detail::check(op_.try_call(placed_.args()));
         const opdock_status status = prepared_.run(call_);
         if (status != OPDOCK_OK) {

@@ -244,9 +244,9 @@ OPDOCK_API const char *opdock_prepared_impl(const opdock_prepared *prepared);
  * where the stream is not being captured, or OPDOCK_INVALID_ARGUMENT with the reason. */
 OPDOCK_API opdock_status opdock_prepared_run_incomplete(const opdock_prepared *prepared, const opdock_call *call);
 
-/* Runs it with new pointers. Nothing else is validated, falls back or is counted: the kernel's status comes back, and
- * so do its exceptions. Any number of threads at once. The device must be current. A call without a workspace gets one
- * from the host for the run where prepared->workspace_size is not 0, and an exception is a status then. */
+/* Runs it with new pointers, and counts it. Nothing else is validated or falls back: the kernel's status comes back,
+ * and so do its exceptions. Any number of threads at once. The device must be current. A call without a workspace gets
+ * one from the host for the run where prepared->workspace_size is not 0, and an exception is a status then. */
 static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared, const opdock_call *call) {
     if (call->n_data != prepared->n_data || call->workspace_size < prepared->workspace_size)
         return opdock_prepared_run_incomplete(prepared, call);
@@ -402,8 +402,22 @@ OPDOCK_API opdock_status opdock_tune_merge(const char *const *texts, const char 
 
 /* --- counting ----------------------------------------------------------------------------------------------------- */
 
-/* How many calls an implementation served in this process, prepared calls not counted. OPDOCK_UNKNOWN_OP or
- * OPDOCK_INVALID_ARGUMENT when there is no such op or implementation of it. */
+/* How often the calls of each op came to each implementation in this process, as JSON: [{"op", "impl_id", "plugin",
+ * "vendor", "served", "declined", "failed", "fallbacks": {"declined", "failed", "running", "all_dropped",
+ * "all_failed"}}], for every implementation that could have been tried so far. A run of a prepared call counts like a
+ * call; what declines or fails while a call is prepared counts once.
+ *
+ * "declined" is OPDOCK_UNSUPPORTED, from the kernel or from what is asked before it; "failed" is any other status.
+ * "fallbacks" says which of "served" came to it in place of another implementation, by what became of the first one
+ * that was tried: it declined, it failed, or it was running on the thread already. The last two are calls of another
+ * device that were served on the CPU (fallback_to_cpu), by the status there.
+ *
+ * Numbers only grow until the host is closed. In a forked child all begin with 0. Threads count without locks, and what
+ * is under way while this reads is counted the next time. */
+OPDOCK_API opdock_status opdock_counters(opdock_host *host, char **json);
+
+/* "served" of that for one implementation. OPDOCK_UNKNOWN_OP or OPDOCK_INVALID_ARGUMENT when there is no such op or
+ * implementation of it. */
 OPDOCK_API opdock_status opdock_served_count(opdock_host *host, const char *op, const char *impl_id, uint64_t *count);
 
 /* Brings implementations back at once that left their chains after failures; some come back by themselves

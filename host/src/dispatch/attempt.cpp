@@ -128,7 +128,10 @@ opdock_status Attempt::choose_config(const TuneConfig *given) {
             std::string why;
             known = tuning->heuristic(problem, told, &why);
             if (!why.empty()) {
-                host.log().warning(fmt::format("{}; the defaults of '{}' are used", why, implementation.impl_id));
+                if (const auto more = deployment.heuristic_lines().pass(host.now())) {
+                    host.log().warning(
+                        fmt::format("{}; the defaults of '{}' are used{}", why, implementation.impl_id, *more));
+                }
             }
             if (!known) {
                 known = tuning->in_place_of_defaults(problem, told);

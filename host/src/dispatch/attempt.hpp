@@ -14,6 +14,7 @@
 namespace opdock::core {
 
 class CallHost;
+struct CountRow;
 
 struct Attempt {
     Attempt(CallHost &of, Deployment &on) : host(of), deployment(on), implementation(on.implementation()) {}
@@ -47,8 +48,7 @@ struct Attempt {
     std::atomic<uint32_t> pins{0};
     opdock_kernel kernel = nullptr;      // when it is ready
     struct Prepared *prepared = nullptr; // that owns this; null where a thread does
-    // Calls served; written by one thread, read by any.
-    std::atomic<uint64_t> served{0};
+    CountRow *counts = nullptr;  // of the thread whose memo this is; null for a prepared call, which is anyone's
     uint64_t alignment_mask = 0; // of every data pointer, where it asks for more than the dtypes do
     uint64_t workspace_size = 0;
     opdock_problem problem = {};

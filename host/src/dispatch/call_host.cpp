@@ -27,6 +27,7 @@ CallHost::~CallHost() {
 
 void CallHost::end_calls() {
     Ledger &book = ledger();
+    tell_left_out();
     book.memos.clear(); // their plans go before the state of the devices
     for (const auto &[key, deployment] : book.deployments) {
         deployment->finish();
@@ -36,6 +37,8 @@ void CallHost::end_calls() {
 void CallHost::start_over_in_child() {
     devices_.start_over_in_child();
     configs_.start_over_in_child();
+    counts_.start_over_in_child();
+    is_idle_child_.store(true, std::memory_order_relaxed);
     ledger().journal.leave_to_parent();
     auto *fresh = new Ledger(journal_folder_, log_);
     ledger_.store(fresh, std::memory_order_release);

@@ -4,13 +4,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "devices/devices.hpp"
+#include "dispatch/call_counts.hpp"
 #include "dispatch/call_thread.hpp"
 #include "dispatch/chain.hpp"
 #include "dispatch/ledger.hpp"
@@ -61,6 +64,7 @@ class CallHost {
     // Grows with each change of anything that a decision depends on.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     const std::atomic<uint64_t> &generation_counter() const { return generation_; }
+    Deployment::Clock::time_point now() const { return now_(); }
     bool is_frozen() const { return frozen_.load(std::memory_order_acquire); }
     // Throws Error(OPDOCK_FROZEN): "the host is frozen, so that nothing can {what}".
     void refuse_when_frozen(const char *what) const;
@@ -98,7 +102,11 @@ class CallHost {
     Memo &adopt(std::unique_ptr<Memo> memo);
     void release(Memo *memo);
     // Writes the log line when `implementation` did not serve the op's last call. `failures`: those tried before it.
-    void note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures);
+    // `fallback`: what became of the first of them.
+    void note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures,
+                      std::optional<Count> fallback);
+    // How often who serves an op changed without a line. When the host is closed.
+    void tell_left_out() const;
     // Says once for each op and device that calls are served on the CPU, and why.
     void note_cpu_fallback(const std::string &op, DLDevice device, const std::string &source, const std::string &why);
     // An implementation left its chain: says for how long.
@@ -108,10 +116,16 @@ class CallHost {
     void lose_device(DLDevice device, const std::string &message);
 
     uint64_t served_count(const char *op, const char *impl_id) const;
+    // Of every implementation that could have been tried for a call so far.
+    std::vector<CountedImplementation> counters() const { return counts_.all(); }
     void refresh_availability();
 
     // In a forked child: abandons what threads of the parent may have been changing.
     virtual void start_over_in_child();
+    // In a forked child, when it first calls an op: what a child that only runs another program can do without.
+    virtual void work_in_child() {}
+    // What is left to do when the process exits and the host is still open. It may be done when that is closed.
+    virtual std::function<void()> work_at_exit() const { return {}; }
 
   protected:
     explicit CallHost(Options options);
@@ -159,6 +173,7 @@ class CallHost {
     const uint64_t id_;
     const WorkspaceAllocator workspace_;
     const std::string journal_folder_;
+    mutable AllCallCounts counts_; // deployments are made under the ledger's lock
     Deployment::Clock::time_point (*const now_)();
 
     // Published: replaced whole, the old ones kept for those who still read them.
@@ -172,6 +187,7 @@ class CallHost {
     std::atomic<uint64_t> policy_generation_{1}; // of the process's policy and the epoch: scopes look at it
     std::atomic<uint64_t> epoch_{1};
     std::atomic<bool> frozen_{false};
+    std::atomic<bool> is_idle_child_{false}; // forked, and has made no call yet
 };
 
 } // namespace opdock::core

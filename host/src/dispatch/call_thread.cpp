@@ -19,6 +19,7 @@ pthread_key_t destructor_key() {
         pthread_key_create(&made, [](void *state) {
             auto *dying = static_cast<CallThread *>(state);
             release_memos_of(*dying);
+            give_back_thread_number(dying->number);
             delete dying;
             opdock_thread_state = nullptr;
         });
@@ -32,6 +33,7 @@ pthread_key_t destructor_key() {
 ThreadState &thread_state() {
     if (opdock_thread_state == nullptr) {
         auto state = std::make_unique<CallThread>();
+        state->number = take_thread_number();
         pthread_setspecific(destructor_key(), state.get());
         opdock_thread_state = state.release();
     }

@@ -53,6 +53,7 @@ struct Launch {
 
 struct CallThread : ThreadState {
     uint32_t n_slots = 0;
+    uint32_t number = 0; // of the living threads that have a state, no other has it
     // The last call of each op, by handle index modulo n_latest: what the hot path looks at. Copies of ways in slots.
     static constexpr size_t n_latest = 64;
     std::array<Way, n_latest> latest;

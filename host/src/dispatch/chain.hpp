@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "dispatch/deployment.hpp"
+#include "dispatch/line_pause.hpp"
 #include "policy/policy_stack.hpp"
 #include "resolve/catalog.hpp"
 #include "resolve/resolve.hpp"
@@ -47,13 +48,15 @@ struct Chain : std::enable_shared_from_this<Chain> {
     // line each are counted.
     mutable std::atomic<const Implementation *> serving{nullptr};
     mutable std::atomic<const Implementation *> served_last{nullptr};
-    mutable std::atomic<uint64_t> untold_changes{0};
-    mutable std::atomic<Deployment::Clock::time_point> quiet_until{Deployment::Clock::time_point::min()};
+    mutable LinePause changes;
+    // A bit for each link and what became of it when it was first tried, as far as the log has told of both. What it
+    // has not told of waits for no pause.
+    mutable std::atomic<uint64_t> told_reasons{0};
 
     // The log tells of the next change at once.
     void forget_serving() const {
         serving.store(nullptr, std::memory_order_relaxed);
-        quiet_until.store(Deployment::Clock::time_point::min(), std::memory_order_relaxed);
+        changes.end();
     }
 };
 

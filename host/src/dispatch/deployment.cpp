@@ -42,8 +42,8 @@ class Deployment::Asking {
     std::atomic<std::thread::id> &asker_;
 };
 
-Deployment::Deployment(const Implementation &implementation, DLDevice device, const CallHost &host)
-    : implementation_(implementation), device_(device), host_(host) {}
+Deployment::Deployment(const Implementation &implementation, DLDevice device, CallCounts &counts, const CallHost &host)
+    : implementation_(implementation), device_(device), counts_(counts), host_(host) {}
 
 Deployment::~Deployment() = default;
 

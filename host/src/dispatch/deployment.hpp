@@ -10,12 +10,14 @@
 #include <string>
 #include <thread>
 
+#include "dispatch/line_pause.hpp"
 #include "load/registration.hpp"
 #include "resolve/resolve.hpp"
 
 namespace opdock::core {
 
 class DeploymentTuning;
+class CallCounts;
 class CallHost;
 
 class Deployment {
@@ -24,7 +26,7 @@ class Deployment {
     // After so many failures in a row an implementation leaves its op's chain on the device.
     static constexpr int32_t failure_limit = 3;
 
-    Deployment(const Implementation &implementation, DLDevice device, const CallHost &host);
+    Deployment(const Implementation &implementation, DLDevice device, CallCounts &counts, const CallHost &host);
     ~Deployment();
 
     const Implementation &implementation() const { return implementation_; }
@@ -71,12 +73,16 @@ class Deployment {
     // True when it was out.
     bool reset_health();
 
-    // Calls served through memos that are gone; living memos keep their own count.
-    std::atomic<uint64_t> served_before{0};
+    // Of the implementation, on every device.
+    CallCounts &counts() const { return counts_; }
+    // Of lines of the log about heuristics that fail, and about tuning of first calls: shapes have no end.
+    LinePause &heuristic_lines() { return heuristic_lines_; }
+    LinePause &tuning_lines() { return tuning_lines_; }
 
   private:
     const Implementation &implementation_;
     const DLDevice device_;
+    CallCounts &counts_;
     const CallHost &host_;
 
     // Held while the plugin is asked; nothing else waits for it. A function that is asked may make calls, also such as
@@ -99,6 +105,8 @@ class Deployment {
     std::atomic<int32_t> consecutive_failures_{0};
     std::atomic<bool> out_{false};
     std::atomic<bool> called_{false};
+    LinePause heuristic_lines_;
+    LinePause tuning_lines_;
 };
 
 } // namespace opdock::core

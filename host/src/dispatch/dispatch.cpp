@@ -63,7 +63,9 @@ opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, c
     host.note_cpu_fallback(op.name, bound.device, policy.source(settings::fallback_to_cpu), why.what());
     const CatalogOp &declared = host.catalog().declared(op.name);
     const CpuCopies copies(host.devices(), *declared.signature, bound, args);
-    const opdock_status status = call_slowly(nullptr, op, copies.args());
+    const opdock_status status =
+        call_slowly(nullptr, op, copies.args(),
+                    why.status() == OPDOCK_ALL_DROPPED ? Count::after_all_dropped : Count::after_all_failed);
     if (status == OPDOCK_OK) {
         copies.copy_back();
         return status;
@@ -169,7 +171,7 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
             pointers.aliased |= alias != i && data[i] != nullptr && data[i] == data[alias];
         }
         const opdock_args args = full_args(given);
-        Run run{memo.head->host, call_thread(), memo, args, pointers, host_work};
+        Run run{memo.head->host, call_thread(), memo, args, pointers, host_work, {}};
         try {
             return run_chain(run, &status);
         } catch (const Error &why) {
@@ -265,7 +267,7 @@ Memo &memo_for(CallHost &host, CallThread &thread, const OpEntry &op, const Targ
 
 } // namespace
 
-opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) {
+opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given, std::optional<Count> fallback) {
     const Uncancellable host_work;
     try {
         refuse_op_calls();
@@ -299,7 +301,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
                 }
             }
             pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
-            Run run{host, thread, memo, args, pointers, host_work};
+            Run run{host, thread, memo, args, pointers, host_work, fallback};
             return run_chain(run);
         } catch (const Error &why) {
             const PolicyStack &policy = target->view->policy;

@@ -1,8 +1,10 @@
 // One call, from the handle to the kernel's status.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "dispatch/call_counts.hpp"
 #include "dispatch/memo.hpp"
 #include "opdock/opdock.h"
 
@@ -16,8 +18,10 @@ QuickWay quick_way(const Memo &memo);
 // What takes none.
 QuickWay no_quick_way();
 
-// A call on the long way, from validation on. `target` may be null: the op's on this thread.
-[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given);
+// A call on the long way, from validation on. `target` may be null: the op's on this thread. `fallback`: why the call
+// comes here from another device.
+[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given,
+                                            std::optional<Count> fallback = {});
 
 // Sets opdock_last_error and returns `status`.
 opdock_status leave_error(opdock_status status, std::string message);

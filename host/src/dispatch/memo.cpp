@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "dispatch/call_counts.hpp"
+#include "dispatch/call_thread.hpp"
 #include "dispatch/dispatch.hpp"
 
 namespace opdock::core {
@@ -158,6 +160,7 @@ Memo::Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_arg
     bool every_value_matters = false;
     for (const Link &link : chain.links) {
         auto &attempt = attempts.emplace_back(std::make_unique<Attempt>(host, *link.deployment));
+        attempt->counts = &link.deployment->counts().row(call_thread().number);
         const Implementation &implementation = *link.implementation;
         const bool other_form = implementation.form->n_params() != signature.n_params() ||
                                 implementation.form->attributes.size() != signature.attributes.size();

@@ -3,8 +3,7 @@
 // Validation depends on dtypes, shapes, strides and devices, not on pointers or values of attributes, and most calls of
 // an op repeat one of a few shapes. So a call is compared with the last ones of its thread, field by field, which is a
 // fraction of the work of validating it; what depends on pointers (null, alignment, overlap) is checked each time. A
-// memo belongs to one thread, so nothing here is locked or shared; only the counters in its attempts are read by
-// others.
+// memo belongs to one thread, so nothing here is locked or shared.
 #pragma once
 
 #include <array>

@@ -1,8 +1,12 @@
 #include "dispatch/open_hosts.hpp"
 
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <vector>
 
 #include <pthread.h>
@@ -13,16 +17,42 @@
 namespace opdock::core {
 namespace {
 
-// The hosts of this process and the handle indices they use. Both locks are held while the process forks, so that the
-// child copies what is whole. The first is taken before a ledger's, the second after.
+// Numbers from 0 on, each for one at a time.
+class Numbers {
+  public:
+    uint32_t take() {
+        if (!free_.empty()) {
+            const uint32_t number = free_.back();
+            free_.pop_back();
+            return number;
+        }
+        if (free_.capacity() <= next_) { // so that giving back needs no memory
+            free_.reserve(2 * (size_t{next_} + 1));
+        }
+        return next_++;
+    }
+    void give_back(uint32_t number) { free_.push_back(number); }
+    // None is taken but this one, and those below it are never given again.
+    void keep_only(std::optional<uint32_t> number) {
+        free_.clear();
+        next_ = number ? *number + 1 : 0;
+    }
+
+  private:
+    uint32_t next_ = 0;
+    std::vector<uint32_t> free_;
+};
+
+// The hosts of this process, and the numbers of handles and threads. Both locks are held while the process forks, so
+// that the child copies what is whole. The first is taken before a ledger's, the second after.
 struct Hosts {
     std::mutex mutex;
     std::map<uint64_t, CallHost *> open;
     uint64_t next_id = 1;
 
-    std::mutex index_mutex;
-    uint32_t next_index = 0;
-    std::vector<uint32_t> free_indices;
+    std::mutex numbers_mutex;
+    Numbers indices; // of handles
+    Numbers threads;
 
     const Hosts *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
 };
@@ -38,11 +68,11 @@ Hosts &hosts() {
 
 void before_fork() {
     hosts().mutex.lock();
-    hosts().index_mutex.lock();
+    hosts().numbers_mutex.lock();
 }
 
 void after_fork_in_parent() {
-    hosts().index_mutex.unlock();
+    hosts().numbers_mutex.unlock();
     hosts().mutex.unlock();
 }
 
@@ -53,8 +83,10 @@ void start_over_in_child() {
     Hosts &old = hosts();
     fresh->open = old.open;
     fresh->next_id = old.next_id;
-    fresh->next_index = old.next_index;
-    fresh->free_indices = std::move(old.free_indices); // with the room that it has
+    fresh->indices = std::move(old.indices); // with the room that it has
+    fresh->threads = std::move(old.threads);
+    const CallThread *const left = known_call_thread();
+    fresh->threads.keep_only(left != nullptr ? std::optional(left->number) : std::nullopt);
     fresh->of_parent = &old;
     hosts_pointer() = fresh.release();
     if (CallThread *const thread = known_call_thread()) {
@@ -78,6 +110,24 @@ void handle_forks() {
     (void)once;
 }
 
+// Whoever exits may hold the lock, or another thread may hold it for long.
+void at_exit() {
+    try {
+        std::vector<std::function<void()>> works;
+        if (const std::unique_lock lock(hosts().mutex, std::try_to_lock); lock.owns_lock()) {
+            for (const auto &[id, host] : hosts().open) {
+                works.push_back(host->work_at_exit());
+            }
+        }
+        for (const auto &work : works) { // without the lock: a thread that ends takes it
+            if (work) {
+                work();
+            }
+        }
+    } catch (const std::bad_alloc &) { // NOLINT(bugprone-empty-catch): the process ends without it
+    }
+}
+
 } // namespace
 
 uint64_t next_host_id() {
@@ -96,26 +146,36 @@ void leave_open_hosts(const CallHost &host) {
     hosts().open.erase(host.id());
 }
 
+void work_at_exit_of_open_hosts() {
+    static const int once = std::atexit(at_exit);
+    (void)once;
+}
+
 uint32_t take_index() {
     Hosts &all = hosts();
-    const std::lock_guard lock(all.index_mutex);
-    if (all.free_indices.empty()) {
-        if (all.free_indices.capacity() <= all.next_index) { // so that giving back needs no memory
-            all.free_indices.reserve(2 * (size_t{all.next_index} + 1));
-        }
-        return all.next_index++;
-    }
-    const uint32_t index = all.free_indices.back();
-    all.free_indices.pop_back();
-    return index;
+    const std::lock_guard lock(all.numbers_mutex);
+    return all.indices.take();
 }
 
 void give_back_indices(std::span<OpEntry *const> ops) {
     Hosts &all = hosts();
-    const std::lock_guard lock(all.index_mutex);
+    const std::lock_guard lock(all.numbers_mutex);
     for (const OpEntry *op : ops) {
-        all.free_indices.push_back(op->index);
+        all.indices.give_back(op->index);
     }
+}
+
+uint32_t take_thread_number() {
+    handle_forks();
+    Hosts &all = hosts();
+    const std::lock_guard lock(all.numbers_mutex);
+    return all.threads.take();
+}
+
+void give_back_thread_number(uint32_t number) {
+    Hosts &all = hosts();
+    const std::lock_guard lock(all.numbers_mutex);
+    all.threads.give_back(number);
 }
 
 void release_memos_of(CallThread &thread) {

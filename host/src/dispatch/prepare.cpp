@@ -4,6 +4,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/call_counts.hpp"
 #include "dispatch/call_host.hpp"
 #include "dispatch/dispatch.hpp"
 #include "dispatch/workspace.hpp"
@@ -19,6 +20,47 @@ namespace {
 
 Attempt &attempt_of(const opdock_problem *problem) {
     return *static_cast<Attempt *>(problem->host_data);
+}
+
+// On the calling thread, which may have no state yet, nor memory for one.
+[[gnu::noinline]] void count_first_run(const Attempt &attempt, Count outcome) noexcept {
+    const Uncancellable host_work;
+    CallCounts &counts = attempt.deployment.counts();
+    try {
+        counts.row(call_thread().number).add(outcome);
+    } catch (...) {
+        counts.add_without_row(outcome);
+    }
+}
+
+inline void count_run(const Attempt &attempt, Count outcome) noexcept {
+    const CallThread *const thread = known_call_thread();
+    if (thread != nullptr) [[likely]] {
+        if (CountRow *const row = attempt.deployment.counts().known_row(thread->number)) [[likely]] {
+            row->add(outcome);
+            return;
+        }
+    }
+    count_first_run(attempt, outcome);
+}
+
+// `run` returns the kernel's status. Its exceptions pass.
+template<class Run>
+[[gnu::always_inline]] inline opdock_status counted(const Attempt &attempt, Run run) {
+    opdock_status status = OPDOCK_FAILED;
+    try {
+        status = run();
+    } catch (...) {
+        count_run(attempt, Count::failed);
+        throw;
+    }
+    count_run(attempt, outcome_of(status));
+    return status;
+}
+
+opdock_status run_counted(const opdock_problem *problem, const opdock_call *call) {
+    const Attempt &attempt = attempt_of(problem);
+    return counted(attempt, [&] { return attempt.kernel(problem, call); });
 }
 
 // Gives the kernel the caller's pointers in the order of the form that it knows.
@@ -43,11 +85,11 @@ opdock_status run_in_order(const opdock_problem *problem, const opdock_call *cal
     opdock_call ordered = *call;
     ordered.n_data = problem->n_tensors;
     ordered.data = data;
-    return attempt.kernel(problem, &ordered);
+    return counted(attempt, [&] { return attempt.kernel(problem, &ordered); });
 }
 
 opdock_kernel kernel_of(const Prepared &prepared) {
-    return prepared.sources.empty() ? prepared.attempt->kernel : run_in_order;
+    return prepared.sources.empty() ? run_counted : run_in_order;
 }
 
 // The first run of an implementation: written down, then the kernel's own.
@@ -171,6 +213,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
             thread_state().forget_message(); // what was said so far is not about the runs to come
             return prepared;
         }
+        link.deployment->counts().row(call_thread().number).add(outcome_of(status));
         const std::string outcome =
             fmt::format("'{}' returned {}: {}", link.implementation->impl_id, status_text(status), attempt->reason);
         check_may_go_on(op, bound.device, status, outcome, chain.decision.policy);

@@ -48,7 +48,9 @@ Deployment &CallHost::deployment(Ledger &ledger, const Implementation &implement
         return *found->second;
     }
     // Made before its place is: a place without one would be met when the host closes.
-    return *ledger.deployments.emplace(key, std::make_unique<Deployment>(implementation, device, *this)).first->second;
+    return *ledger.deployments
+                .emplace(key, std::make_unique<Deployment>(implementation, device, counts_.of(implementation), *this))
+                .first->second;
 }
 
 const Target &CallHost::make_target(const View &view, OpEntry &op, const Chain *newest) {
@@ -206,6 +208,9 @@ std::shared_ptr<const Chain> CallHost::chain_for(const Target &target, DLDevice 
                                                  const std::vector<uint32_t> &dtypes) {
     if (const Chain *chain = target.find(device, dtypes)) {
         return chain->shared_from_this();
+    }
+    if (is_idle_child_.load(std::memory_order_relaxed) && is_idle_child_.exchange(false, std::memory_order_relaxed)) {
+        work_in_child();
     }
     const Catalog &catalog = target.view->catalog;
     const CatalogOp &op = catalog.declared(target.op->name);

@@ -195,7 +195,7 @@ template<class Matching>
     memo.call.stream = args.stream;
     const opdock_status status = status_of([&] { return head.kernel(&head.problem, &memo.call); });
     if (status == OPDOCK_OK && serves_steadily(memo, head)) [[likely]] {
-        count_served(head);
+        head.counts->add(Count::served);
         *result = OPDOCK_OK;
     } else {
         *result = continue_after_head(memo, args, status);

@@ -143,6 +143,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             if (is_active(run.thread, attempt.implementation)) {
                 failures.push_back(
                     {attempt.implementation.impl_id, "is running on this thread and must not call itself"});
+                run.fallback = run.fallback.value_or(Count::after_running);
                 continue;
             }
             ran = false;
@@ -162,11 +163,15 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             }
         }
         status = known_status(status, run.memo.shape.device, reason);
+        const Count outcome = outcome_of(status);
+        attempt.counts->add(outcome);
         if (status == OPDOCK_OK) {
-            count_served(attempt);
+            if (run.fallback) {
+                attempt.counts->add(*run.fallback);
+            }
             if (!serves_steadily(memo, attempt)) {
                 attempt.deployment.count_success();
-                run.host.note_serving(memo.chain, attempt.implementation, failures);
+                run.host.note_serving(memo.chain, attempt.implementation, failures, run.fallback);
                 run.host.retry_failed(memo.chain);
             }
             return OPDOCK_OK;
@@ -180,6 +185,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
                              "Nothing else is tried because the stream is being captured; prepare the call before.");
         }
         failures.push_back({attempt.implementation.impl_id, fmt::format("{}: {}", status_text(status), reason)});
+        run.fallback = run.fallback.value_or(fallback_after(outcome));
     }
     throw all_failed_error(memo.chain.op->name,
                            run.host.key_for(run.host.catalog(), memo.shape.device, &memo.shape.dtypes),

@@ -1,6 +1,9 @@
 // Trying the implementations of a chain, one after the other, until one serves the call.
 #pragma once
 
+#include <optional>
+
+#include "dispatch/call_counts.hpp"
 #include "dispatch/call_thread.hpp"
 #include "dispatch/memo.hpp"
 #include "load/cancellation.hpp"
@@ -15,17 +18,13 @@ struct Run {
     const opdock_args &args; // with all fields
     Pointers pointers;
     const Uncancellable &host_work; // around it
+    std::optional<Count> fallback;  // why it did not come first to those who are tried, as far as is known
 };
 
 // Whether the head of the chain serves calls and nothing else has happened: then there is nothing to note.
 inline bool serves_steadily(const Memo &memo, const Attempt &attempt) {
     return memo.chain.serving.load(std::memory_order_relaxed) == &attempt.implementation &&
            !attempt.deployment.has_failures() && !memo.chain.retry_at;
-}
-
-inline void count_served(Attempt &attempt) {
-    // One writer, so no atomic addition is needed.
-    attempt.served.store(attempt.served.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 // With `head_status`, the first implementation was tried already and returned that. Throws Error when nothing serves.

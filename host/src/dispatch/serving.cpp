@@ -2,6 +2,7 @@
 #include "dispatch/call_host.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -18,8 +19,20 @@
 namespace opdock::core {
 namespace {
 
-// Calls of two shapes in turn, of which an implementation declines one, would write a line each.
-constexpr std::chrono::seconds least_between_lines(1);
+// Of a link and what became of it: Chain::told_reasons.
+uint64_t reason_bit(const Chain &chain, std::span<const Failure> failures, std::optional<Count> fallback) {
+    if (failures.empty() || !fallback) {
+        return 0;
+    }
+    const auto first = std::find_if(chain.links.begin(), chain.links.end(), [&](const Link &link) {
+        return link.implementation->impl_id == failures.front().impl_id;
+    });
+    constexpr size_t most_links = 12; // of which the last stands for all further ones
+    const size_t link = std::min(static_cast<size_t>(first - chain.links.begin()), most_links - 1);
+    const size_t reason = static_cast<size_t>(*fallback) - static_cast<size_t>(first_fallback);
+    static_assert(most_links * (n_counts - static_cast<size_t>(first_fallback)) <= 64);
+    return uint64_t{1} << (link * (n_counts - static_cast<size_t>(first_fallback)) + reason);
+}
 
 } // namespace
 
@@ -42,10 +55,6 @@ void CallHost::release(Memo *memo) {
         }
         gone = std::move(found->second);
         book.memos.erase(found);
-        for (const auto &attempt : gone->attempts) {
-            attempt->deployment.served_before.fetch_add(attempt->served.load(std::memory_order_relaxed),
-                                                        std::memory_order_relaxed);
-        }
     }
 }
 
@@ -62,23 +71,28 @@ Journal::Open CallHost::note_first_call(Deployment &deployment) const noexcept t
     return {}; // the call may do without
 }
 
-void CallHost::note_serving(const Chain &chain, const Implementation &implementation,
-                            std::span<const Failure> failures) {
+void CallHost::note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures,
+                            std::optional<Count> fallback) {
     if (chain.serving.load(std::memory_order_relaxed) == &implementation) {
         return;
     }
     const Implementation *const last = chain.served_last.exchange(&implementation, std::memory_order_relaxed);
     const bool is_change = last != nullptr && last != &implementation;
     const Deployment::Clock::time_point now = now_();
-    if (now < chain.quiet_until.load(std::memory_order_relaxed)) {
+    const uint64_t reason = reason_bit(chain, failures, fallback);
+    const bool is_news = (chain.told_reasons.fetch_or(reason, std::memory_order_relaxed) & reason) != reason ||
+                         (!is_change && chain.changes.is_settled(now));
+    const auto leave_out = [&] {
         chain.serving.store(nullptr, std::memory_order_relaxed);
         if (is_change) {
-            chain.untold_changes.fetch_add(1, std::memory_order_relaxed);
+            chain.changes.count_left_out(now);
         }
+    };
+    if (!is_news && !chain.changes.is_over(now)) {
+        leave_out();
         return;
     }
     chain.serving.store(&implementation, std::memory_order_relaxed);
-    const uint64_t untold = chain.untold_changes.exchange(0, std::memory_order_relaxed);
     std::string before;
     {
         Ledger &book = ledger();
@@ -87,12 +101,14 @@ void CallHost::note_serving(const Chain &chain, const Implementation &implementa
         before = serving;
         serving = implementation.impl_id;
     }
-    if (before == implementation.impl_id && untold == 0) {
+    if (before == implementation.impl_id && !chain.changes.has_left_out()) {
         return;
     }
-    if (!before.empty()) {
-        chain.quiet_until.store(now + least_between_lines, std::memory_order_relaxed);
+    if (!before.empty() && !chain.changes.begin(now) && !is_news) {
+        leave_out();
+        return;
     }
+    const uint64_t untold = chain.changes.take_left_out();
     std::string what = fmt::format("kind={}", kind_name(implementation.kind));
     if (!implementation.vendor.empty()) {
         what += ", vendor=" + implementation.vendor;
@@ -111,6 +127,21 @@ void CallHost::note_serving(const Chain &chain, const Implementation &implementa
     } else {
         log_.info(fmt::format("Op '{}' switched from '{}' to '{}' ({}){}", chain.op->name, before,
                               implementation.impl_id, what, why));
+    }
+}
+
+void CallHost::tell_left_out() const {
+    std::map<std::string, uint64_t> changes; // of ops
+    for (const auto &view : ledger().views) {
+        for (const auto &chain : view->kept_chains) {
+            changes[chain->op->name] += chain->changes.take_left_out();
+        }
+    }
+    for (const auto &[op, count] : changes) {
+        if (count != 0) {
+            log_.info(fmt::format("Op '{}' switched {} more since the last line about it", op,
+                                  count == 1 ? "once" : fmt::format("{} times", count)));
+        }
     }
 }
 
@@ -226,23 +257,9 @@ const char *CallHost::expect_implementation(const char *op, const char *impl_id)
 
 uint64_t CallHost::served_count(const char *op, const char *impl_id) const {
     op = expect_implementation(op, impl_id);
-    Ledger &book = ledger();
-    const std::lock_guard lock(book.mutex);
     uint64_t count = 0;
-    const auto is_meant = [&](const Implementation &implementation) {
-        return implementation.op == op && same_name(implementation.impl_id, impl_id);
-    };
-    for (const auto &[key, deployment] : book.deployments) {
-        if (is_meant(deployment->implementation())) {
-            count += deployment->served_before.load(std::memory_order_relaxed);
-        }
-    }
-    for (const auto &[address, memo] : book.memos) {
-        for (const auto &attempt : memo->attempts) {
-            if (is_meant(attempt->implementation)) {
-                count += attempt->served.load(std::memory_order_relaxed);
-            }
-        }
+    for (const CountedImplementation &one : counters()) {
+        count += one.op == op && same_name(one.impl_id, impl_id) ? one.of(Count::served) : 0;
     }
     return count;
 }

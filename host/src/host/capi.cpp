@@ -487,6 +487,11 @@ opdock_status opdock_check_file(const char *path, const char *prefix, char **jso
     });
 }
 
+opdock_status opdock_counters(opdock_host *host, char **json) {
+    *json = nullptr;
+    return guarded([&] { *json = copy_text(host->describe_counters()); });
+}
+
 opdock_status opdock_served_count(opdock_host *host, const char *op, const char *impl_id, uint64_t *count) {
     return guarded([&] { *count = host->served_count(op, impl_id); });
 }

@@ -77,6 +77,7 @@ void Host::open(const HostOptions &options) {
     for (const std::string &warning : environment_.warnings) {
         log_.warning(warning);
     }
+    const Observation::Settings observed = Observation::Settings::of(environment_); // a wrong one is no news later
     LoadedPolicy policy = load_policy(environment_, system_policy_file_);
     for (const std::string &warning : policy.warnings) {
         log_.warning(warning);
@@ -89,6 +90,10 @@ void Host::open(const HostOptions &options) {
     check_names(process_policy(), found);
     publish_catalog(std::move(found));
     join_open_hosts(*this);
+    if (!observed.asks_for_nothing()) {
+        observation_ = std::make_shared<Observation>(*this, observed);
+        work_at_exit_of_open_hosts();
+    }
 }
 
 void Host::close() {
@@ -98,6 +103,9 @@ void Host::close() {
     } catch (const std::bad_alloc &) { // NOLINT(bugprone-empty-catch): plugins are not kept from calling ops, then
     }
     leave_open_hosts(*this);
+    if (observation_) {
+        observation_->end();
+    }
     end_calls();
     const std::unique_ptr<Loading> gone(loading_.load());
     for (auto shutdown = gone->shutdowns.rbegin(); shutdown != gone->shutdowns.rend(); ++shutdown) {
@@ -158,7 +166,20 @@ void Host::start_over_in_child() {
     auto *fresh = new Loading;
     fresh->of_parent = &loading();
     loading_.store(fresh, std::memory_order_release);
+    if (observation_) {
+        observation_->start_over_in_child();
+    }
     CallHost::start_over_in_child();
+}
+
+void Host::work_in_child() {
+    if (observation_) {
+        observation_->start_in_child();
+    }
+}
+
+std::function<void()> Host::work_at_exit() const {
+    return observation_ ? [observation = observation_] { observation->end(); } : std::function<void()>();
 }
 
 } // namespace opdock::core

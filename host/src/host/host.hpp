@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,7 +15,9 @@
 
 #include "dispatch/call_host.hpp"
 #include "host/loading.hpp"
+#include "host/observation.hpp"
 #include "host/plugin_table.hpp"
+#include "host/serving_table.hpp"
 #include "inspect/search.hpp"
 #include "load/deferred_plugin.hpp"
 #include "opdock/opdock.h"
@@ -85,6 +88,10 @@ class Host : public CallHost, public PluginOpener {
     nlohmann::json freeze(const char *expected);
     nlohmann::json describe() const;
     nlohmann::json describe_devices() const;
+    // See opdock_counters.
+    nlohmann::json describe_counters() const;
+    // What serves each op under the process's policy. No plugin is opened or asked for it.
+    std::vector<ServedCalls> serving() const;
     // See opdock_find_device.
     DLDevice named_device(std::string_view text) const;
     nlohmann::json explain(std::string_view op, const char *device, const char *dtypes, const PolicyPtr &policy) const;
@@ -99,6 +106,8 @@ class Host : public CallHost, public PluginOpener {
     void tune_first_call(Deployment &deployment, const TunedCall &call) override;
 
     void start_over_in_child() override;
+    void work_in_child() override;
+    std::function<void()> work_at_exit() const override;
 
   private:
     Host(const HostOptions &options, Environment environment, PluginTablePtr table);
@@ -198,6 +207,7 @@ class Host : public CallHost, public PluginOpener {
     std::vector<SearchPath> paths_;
     std::vector<SearchProblem> problems_;
     std::atomic<Loading *> loading_;
+    std::shared_ptr<Observation> observation_; // null where nobody asks for it
 };
 
 } // namespace opdock::core

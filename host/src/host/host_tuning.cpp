@@ -285,6 +285,11 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
     }
     const TuningTurn mine(ledger());
     const std::string &impl_id = deployment.implementation().impl_id;
+    const auto tell = [&](int32_t level, const std::string &line) {
+        if (const auto more = deployment.tuning_lines().pass(this->now())) {
+            log_.write(level, line + *more);
+        }
+    };
     try {
         Attempt now(*this, deployment);
         if (now.choose(call.shape, true) != OPDOCK_OK || now.chosen.source == ConfigSource::pinned ||
@@ -308,13 +313,13 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
         }
     } catch (const Error &error) {
         // What could not be tried is no news; what went wrong while it was may have left something behind.
-        const bool is_expected = error.status() == OPDOCK_UNSUPPORTED;
-        const std::string line = fmt::format("'{}' is not tuned: {}", impl_id, error.what());
-        is_expected ? log_.info(line) : log_.warning(line);
+        tell(error.status() == OPDOCK_UNSUPPORTED ? OPDOCK_LOG_INFO : OPDOCK_LOG_WARNING,
+             fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
     } catch (const DatabaseError &error) {
-        log_.warning(fmt::format("What was found for '{}' holds for this process only: {}", impl_id, error.what()));
+        tell(OPDOCK_LOG_WARNING,
+             fmt::format("What was found for '{}' holds for this process only: {}", impl_id, error.what()));
     } catch (const std::exception &error) { // no memory for another copy of what the call writes
-        log_.warning(fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
+        tell(OPDOCK_LOG_WARNING, fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
     }
 }
 

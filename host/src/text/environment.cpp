@@ -204,6 +204,21 @@ double Environment::tune_budget() const {
     return value == nullptr ? 1 : parse_seconds(*value, place(Variable::tune_budget));
 }
 
+Report Environment::report() const {
+    const std::string *value = find(Variable::report);
+    if (value == nullptr) {
+        return Report::off;
+    }
+    if (same_name(trimmed(*value), "signal")) {
+        return Report::signal;
+    }
+    try {
+        return parse_switch(*value, place(Variable::report)) ? Report::on : Report::off;
+    } catch (const Error &) {
+        reject(place(Variable::report), 0, "expected 0, 1 or signal, found " + quote(*value));
+    }
+}
+
 std::int32_t Environment::log_level(std::int32_t fallback) const {
     static constexpr std::array<std::string_view, 4> levels = {"DEBUG", "INFO", "WARNING",
                                                                "ERROR"}; // OPDOCK_LOG_ order

@@ -22,6 +22,13 @@ enum class TuneMode {
     online, // and what is not known is tuned when it is first met
 };
 
+// When a host prints what serves and what was called.
+enum class Report {
+    off,
+    on,     // at the beginning and at the end
+    signal, // and when the process gets SIGUSR1
+};
+
 // The prefix and the stem: PLUGIN_STRICT, TE_FL_STRICT. MODULES and MODULES_ONLY keep PLUGIN_ before them under every
 // prefix (TE_FL_PLUGIN_MODULES), because a program is likely to have modules of its own.
 std::string variable_name(Variable variable, std::string_view prefix);
@@ -59,6 +66,7 @@ struct Environment {
     // SCAN_CACHE says: what was tuned is no scan. Empty when there is no folder.
     std::string tune_database(const std::optional<std::string> &cache_folder = {}) const;
     double tune_budget() const; // seconds for one shape
+    Report report() const;
     // OPDOCK_LOG_ value, or `fallback` when not set.
     std::int32_t log_level(std::int32_t fallback) const;
 };

@@ -25,6 +25,8 @@ enum class Variable {
     tune_db,
     tune_budget,
     log_level,
+    metrics,
+    report,
 };
 
 // One row of the table of variables, from which the documentation and `--help` are written.
@@ -85,6 +87,15 @@ inline constexpr std::array all_variables = {
                  "How long TUNE=online may take for one shape, in seconds.", ""},
     VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
                  "Lines below this level are not logged.", ""},
+    VariableInfo{
+        Variable::metrics, "METRICS", "FILE or FILE,SECONDS", "not set",
+        "A file with how often each implementation was called, as OpenMetrics text, written anew every so many "
+        "seconds (10) and at the end. %p in its name is the number of the process.",
+        ""},
+    VariableInfo{Variable::report, "REPORT", "0, 1 or signal", "0",
+                 "1: a table on stderr of what serves each op when a host is opened, and at the end of how often each "
+                 "implementation was called; signal: the second one at each SIGUSR1, too.",
+                 ""},
 };
 
 constexpr bool has_row_for_each() {

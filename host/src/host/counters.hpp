@@ -1,0 +1,25 @@
+// How often implementations were called, as JSON for programs, OpenMetrics text for monitoring and a table for people.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "dispatch/call_counts.hpp"
+
+namespace opdock::core {
+
+// True where no call was counted.
+bool nothing_counted(std::span<const CountedImplementation> counted);
+
+// See opdock_counters.
+nlohmann::json counters_json(std::span<const CountedImplementation> counted);
+
+// OpenMetrics 1.0, with the line that ends it.
+std::string open_metrics(std::span<const CountedImplementation> counted);
+
+// A row for each that was called. Empty where none was.
+std::string counters_table(std::span<const CountedImplementation> counted);
+
+} // namespace opdock::core
