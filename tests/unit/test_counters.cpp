@@ -73,3 +73,27 @@ TEST_CASE("the table for people has those that were called") {
     CHECK(nothing_counted(std::vector(some.begin() + 2, some.end())));
     CHECK_FALSE(nothing_counted(some));
 }
+
+TEST_CASE("OpenMetrics has latencies as histograms, whose buckets hold those below, too") {
+    Latency latency;
+    latency.op = "gelu";
+    latency.impl_id = "vendor.acme";
+    latency.device = "fake:0";
+    latency.counts[latency_bucket(200)] = 2;
+    latency.counts[latency_bucket(1'000)] = 3;
+    latency.counts.back() = 1;
+    latency.sum = 1'500'000'000;
+    const std::string labels = R"({op="gelu",implementation="vendor.acme",device="fake:0",clock="host")";
+    const std::string text = open_metrics({}, std::span(&latency, 1));
+    const auto has = [&](const std::string &end, const std::string &value) {
+        return text.find("\nopdock_call_seconds_" + end + "} " + value + "\n") != std::string::npos;
+    };
+    CHECK(has("bucket" + labels + ",le=\"2.56e-07\"", "2"));
+    CHECK(has("bucket" + labels + ",le=\"5.12e-07\"", "2"));
+    CHECK(has("bucket" + labels + ",le=\"1.024e-06\"", "5"));
+    CHECK(has("bucket" + labels + ",le=\"+Inf\"", "6"));
+    CHECK(has("count" + labels, "6"));
+    CHECK(has("sum" + labels, "1.5"));
+    CHECK(text.find("# TYPE opdock_call_seconds histogram\n") != std::string::npos);
+    CHECK(text.ends_with("# EOF\n"));
+}

@@ -60,6 +60,14 @@ inline bool log_is_wanted() {
     return secure_getenv(variable_name("LOG_LEVEL").c_str()) != nullptr;
 }
 
+// Leaves PLUGIN_TRACE and PLUGIN_RECORD without effect: a tool that makes calls of its own would overwrite what a
+// program's calls left. Before other threads run.
+inline void observe_no_calls() {
+    for (const char *variable : {"TRACE", "RECORD"}) {
+        ::unsetenv(variable_name(variable).c_str());
+    }
+}
+
 // Which plugins are tried that the scan cache knows: none, those of `modules` that it keeps from being tried, all.
 enum class Again { none, modules, all };
 

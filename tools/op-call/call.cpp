@@ -102,7 +102,7 @@ Operands operands_of(const std::vector<Tensors> &tensors) {
     for (const Tensors &of_parameter : tensors) {
         auto &list = operands.emplace_back();
         for (const HostTensor &tensor : of_parameter) {
-            list.push_back({tensor.memory.get(), tensor.dtype, tensor.shape, cpu});
+            list.push_back({tensor.memory.get(), tensor.dtype, tensor.shape, cpu, tensor.strides});
         }
     }
     return operands;
@@ -114,7 +114,7 @@ Operands shapes_of(const Arguments &arguments) {
         auto &list = operands.emplace_back();
         for (const Source &source : sources) {
             if (const auto *made_up = std::get_if<MadeUp>(&source)) {
-                list.push_back({nullptr, made_up->dtype, made_up->shape, cpu});
+                list.push_back({nullptr, made_up->dtype, made_up->shape, cpu, made_up->strides});
             }
         }
     }

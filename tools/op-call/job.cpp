@@ -18,15 +18,35 @@ bool is_of_file(const Source &source) {
     return !std::holds_alternative<MadeUp>(source);
 }
 
-// What is wrong in a file is said with its place.
-Job job_of_file(const Host &host, const Subject &subject, DLDevice device) {
-    try {
-        Job job = job_of(host, subject);
-        check_call(host, job, device);
-        return job;
-    } catch (const std::exception &error) {
-        throw cli::Failure(subject.place + ": " + error.what());
+// Gives the inputs the strides that they had. Throws cli::UsageError for those that tools cannot make.
+void add_strides(const Subject &subject, const Signature &signature, Arguments &arguments) {
+    for (size_t p = 0; p < signature.inputs.size(); ++p) {
+        size_t element = 0;
+        for (const Named &one : subject.strides) {
+            if (one.name != signature.inputs[p].name || element >= arguments.inputs[p].size()) {
+                continue;
+            }
+            if (auto *made_up = std::get_if<MadeUp>(&arguments.inputs[p][element++])) {
+                try {
+                    made_up->strides = parse_strides(one.text, made_up->shape);
+                } catch (const cli::UsageError &error) {
+                    throw cli::UsageError("strides of '" + one.name + "': " + error.what());
+                }
+            }
+        }
     }
+    for (const Named &one : subject.strides) {
+        if (!find_named(signature.inputs, one.name)) {
+            throw cli::UsageError("strides of '" + one.name + "': tools make outputs row-major alone");
+        }
+    }
+}
+
+Job checked_job(const Host &host, const Subject &subject, DLDevice device) {
+    Job job = job_of(host, subject);
+    add_strides(subject, job.signature, job.arguments);
+    check_call(host, job, device);
+    return job;
 }
 
 } // namespace
@@ -42,12 +62,29 @@ Job job_of(const Host &host, const Subject &subject) {
     return {subject, std::move(signature), std::move(arguments)};
 }
 
-std::vector<Job> jobs_of_file(const Host &host, const std::string &path, DLDevice device) {
-    std::vector<Job> jobs;
+FileJobs jobs_of_file(const Host &host, const std::string &path, DLDevice device, const std::string &device_type) {
+    FileJobs found;
     for (const Subject &subject : read_shapes(path)) {
-        jobs.push_back(job_of_file(host, subject, device));
+        if (subject.is_recorded() && !device_type.empty() &&
+            subject.recorded_on.substr(0, subject.recorded_on.find(':')) != device_type) {
+            found.left_out.push_back({subject, "it ran on " + subject.recorded_on + "; see --device"});
+            continue;
+        }
+        try {
+            Job job = checked_job(host, subject, device);
+            if (subject.is_recorded()) {
+                add_new(found.jobs, std::move(job)); // another implementation or config served it as well
+            } else {
+                found.jobs.push_back(std::move(job));
+            }
+        } catch (const std::exception &error) { // said with its place
+            if (!subject.is_recorded()) {
+                throw cli::Failure(subject.place + ": " + error.what());
+            }
+            found.left_out.push_back({subject, error.what()});
+        }
     }
-    return jobs;
+    return found;
 }
 
 std::optional<Job> builtin_job(const Host &host, const Subject &subject, const std::string &dtypes,

@@ -23,8 +23,20 @@ struct Job {
 // that do not fit.
 Job job_of(const Host &host, const Subject &subject);
 
-// Those of a file of shapes. Whatever is wrong is a cli::Failure whose message begins with its place.
-std::vector<Job> jobs_of_file(const Host &host, const std::string &path, DLDevice device);
+struct LeftOutCall {
+    Subject subject;
+    std::string reason;
+};
+
+struct FileJobs {
+    std::vector<Job> jobs;
+    std::vector<LeftOutCall> left_out;
+};
+
+// Those of a file of shapes; recorded ones once each. Whatever is wrong is a cli::Failure whose message begins with its
+// place; a call that was recorded, maybe elsewhere, and that cannot be made here is left out. `device_type`: recorded
+// calls of others are left out too; "" for none.
+FileJobs jobs_of_file(const Host &host, const std::string &path, DLDevice device, const std::string &device_type);
 
 // One size of the built-in shapes for one tuple of dtypes; of the two ways to share the elements the first with which
 // `takes` throws no opdock::Error. Nothing, with why in `reason`, when it throws with both or the signature needs what

@@ -23,12 +23,16 @@ class Reader {
         subject.place = place_of(node);
         bool has_inputs = false;
         for (const auto &[key, value] : node.entries) {
+            if (take_recorded(key.text, value, subject)) {
+                continue;
+            }
             if (key.text == "op") {
                 subject.op = cli::op_called(text(value, "the name of an op"));
             } else if (key.text == "impl") {
                 subject.impl = text(value, "the id of an implementation");
             } else if (key.text == "inputs") {
-                subject.inputs = inputs(value);
+                subject.inputs = tensors(value, "a map of inputs, such as {input: \"f32[64,1024]\"}",
+                                         "a source such as \"f32[64,1024]\", in quotes, or a list of them");
                 has_inputs = true;
             } else if (key.text == "attributes") {
                 subject.attributes = attributes(value);
@@ -84,21 +88,35 @@ class Reader {
         return node.text;
     }
 
-    // One for each input, or a list of them for a list parameter.
-    std::vector<Named> inputs(const YamlNode &node) const {
-        constexpr const char *what = "a source such as \"f32[64,1024]\", in quotes, or a list of them";
-        expect(node, YamlNode::Type::map, "a map of inputs, such as {input: \"f32[64,1024]\"}");
-        std::vector<Named> inputs;
+    // What a record of calls says beside the call.
+    bool take_recorded(const std::string &field, const YamlNode &value, Subject &subject) const {
+        if (field == "device") {
+            subject.recorded_on = text(value, "a device, such as cuda:0");
+        } else if (field == "served_by") {
+            subject.served_by = text(value, "the id of an implementation");
+        } else if (field == "strides") {
+            subject.strides = tensors(value, "a map of strides, such as {input: \"[1,64]\"}",
+                                      "strides such as \"[1,64]\", in quotes, or a list of them");
+        } else {
+            return field == "config" || field == "calls" || field == "microseconds" || field == "share";
+        }
+        return true;
+    }
+
+    // One for each parameter, or a list of them for a list parameter.
+    std::vector<Named> tensors(const YamlNode &node, const char *expected, const char *what) const {
+        expect(node, YamlNode::Type::map, expected);
+        std::vector<Named> tensors;
         for (const auto &[key, value] : node.entries) {
             if (value.type == YamlNode::Type::sequence) {
                 for (const YamlNode &item : value.items) {
-                    inputs.push_back({key.text, text(item, what)});
+                    tensors.push_back({key.text, text(item, what)});
                 }
             } else {
-                inputs.push_back({key.text, text(value, what)});
+                tensors.push_back({key.text, text(value, what)});
             }
         }
-        return inputs;
+        return tensors;
     }
 
     std::vector<Named> attributes(const YamlNode &node) const {
@@ -110,7 +128,10 @@ class Reader {
                 list += (list.empty() ? "" : ",") + text(item, "a number");
             }
             const bool is_list = value.type == YamlNode::Type::sequence;
-            attributes.push_back({key.text, is_list ? "[" + list + "]" : text(value, "a value or a list of integers")});
+            const bool is_empty_text = value.is_quoted && value.text.empty();
+            attributes.push_back({key.text, is_list         ? "[" + list + "]"
+                                            : is_empty_text ? ""
+                                                            : text(value, "a value or a list of integers")});
         }
         return attributes;
     }
@@ -151,6 +172,17 @@ std::vector<Subject> parse_shapes(std::string_view text, const std::string &name
 
 std::vector<Subject> read_shapes(const std::string &path) {
     return parse_shapes(cli::read_text(path), path);
+}
+
+std::string device_for(const std::string &given, const std::string &path) {
+    if (given.empty() && !path.empty()) {
+        for (const Subject &subject : read_shapes(path)) {
+            if (subject.is_recorded()) {
+                return subject.recorded_on.substr(0, subject.recorded_on.find(':'));
+            }
+        }
+    }
+    return given.empty() ? "cpu" : given;
 }
 
 } // namespace opdock::op_call

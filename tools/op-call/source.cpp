@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <numeric>
 
 #include "cli/exit.hpp"
 #include "op-call/element.hpp"
@@ -141,6 +142,43 @@ FilePart parse_file_part(std::string_view text) {
     }
     return {FilePart::Format::safetensors, std::string(text.substr(0, at + safetensors.size())),
             std::string(text.substr(at + safetensors.size() + 1))};
+}
+
+std::vector<int64_t> parse_strides(std::string_view text, const std::vector<int64_t> &shape) {
+    if (text == "packed") {
+        return {};
+    }
+    std::vector<int64_t> strides;
+    std::string_view rest = text;
+    if (!rest.starts_with('[') || !rest.ends_with(']')) {
+        malformed(text, "strides such as [1,64], or packed");
+    }
+    rest.remove_prefix(1);
+    rest.remove_suffix(1);
+    while (!rest.empty()) {
+        const size_t comma = rest.find(',');
+        int64_t stride = 0;
+        if (!parse_number(rest.substr(0, comma), stride)) {
+            malformed(text, "strides such as [1,64], or packed");
+        }
+        strides.push_back(stride);
+        rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+    }
+    if (strides.size() != shape.size()) {
+        malformed(text, "a stride for each of " + std::to_string(shape.size()) + " dims");
+    }
+    std::vector<size_t> order(shape.size()); // the dims, from the innermost
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+    int64_t packed = 1;
+    for (const size_t d : order) {
+        if (shape[d] != 1 && strides[d] != packed) {
+            malformed(text,
+                      "strides of a tensor without gaps, whose dims may lie in another order; tools make no others");
+        }
+        packed *= std::max<int64_t>(shape[d], 1);
+    }
+    return strides;
 }
 
 std::string place_of(const FilePart &file) {

@@ -20,6 +20,7 @@ struct MadeUp {
     // Of random: evenly spread from the first to the second, which integers do not reach. Of spaced: the first value
     // and the last.
     std::optional<std::pair<double, double>> range = std::nullopt;
+    std::vector<int64_t> strides = {}; // in elements, those of `shape` in another order; empty: row-major
 };
 
 // Whether it consists of integers that nobody said anything about: guess_ranges gives them a range.
@@ -53,6 +54,9 @@ Source parse_shape_or_source(std::string_view text);
 // That alone.
 Source parse_shape(std::string_view text);
 FilePart parse_file_part(std::string_view text);
+// "[1,64]" of a tensor of these dims whose elements lie without gaps in another order of its dims; nothing for
+// "packed". Throws cli::UsageError for what is none, and for strides that leave gaps or overlap.
+std::vector<int64_t> parse_strides(std::string_view text, const std::vector<int64_t> &shape);
 
 // The same for every spelling of a file's path. A link is another file than the one that it leads to, as it is
 // replaced.

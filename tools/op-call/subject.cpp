@@ -20,18 +20,26 @@ json named_json(const std::vector<Named> &list, const char *text) {
 } // namespace
 
 json subject_json(const Subject &subject) {
-    return {{"op", subject.op},
-            {"inputs", named_json(subject.inputs, "source")},
-            {"attributes", named_json(subject.attributes, "value")},
-            {"outputs", subject.outputs}};
+    json document = {{"op", subject.op},
+                     {"inputs", named_json(subject.inputs, "source")},
+                     {"attributes", named_json(subject.attributes, "value")},
+                     {"outputs", subject.outputs}};
+    if (!subject.strides.empty()) {
+        document["strides"] = named_json(subject.strides, "strides");
+    }
+    return document;
 }
 
 std::string label_of(const Subject &subject) {
     std::string text = subject.op;
-    for (const auto *list : {&subject.inputs, &subject.attributes}) {
-        for (const Named &one : *list) {
-            text += " " + one.name + "=" + one.text;
-        }
+    for (const Named &input : subject.inputs) {
+        text += " " + input.name + "=" + input.text;
+    }
+    for (const Named &tensor : subject.strides) {
+        text += " strides(" + tensor.name + ")=" + tensor.text;
+    }
+    for (const Named &attribute : subject.attributes) {
+        text += " " + attribute.name + "=" + attribute.text;
     }
     for (const std::string &output : subject.outputs) {
         text += " +" + output;
@@ -43,6 +51,9 @@ std::string label_of(const json &subject) {
     auto text = subject.at("op").get<std::string>();
     for (const json &input : subject.at("inputs")) {
         text += " " + input.at("name").get<std::string>() + "=" + input.at("source").get<std::string>();
+    }
+    for (const json &tensor : subject.value("strides", json::array())) {
+        text += " strides(" + tensor.at("name").get<std::string>() + ")=" + tensor.at("strides").get<std::string>();
     }
     for (const json &attribute : subject.at("attributes")) {
         text += " " + attribute.at("name").get<std::string>() + "=" + attribute.at("value").get<std::string>();

@@ -18,13 +18,20 @@ struct Subject {
     std::vector<Named> attributes;
     std::vector<std::string> outputs = {}; // optional ones that are asked for
     std::string place = {};                // "shapes.yaml:3:5", where it was asked for; "" is the command line
+    std::vector<Named> strides = {};       // "[1,4]" or "packed", of each tensor of these parameters, in order
+    // Of a call that a host recorded (PLUGIN_RECORD): the device, "cuda:0", and who served it. "": somebody wrote it.
+    std::string recorded_on = {};
+    std::string served_by = {};
+
+    bool is_recorded() const { return !recorded_on.empty(); }
 };
 
-// {"op", "inputs": [{"name", "source"}], "attributes": [{"name", "value"}], "outputs": [NAME]}
+// {"op", "inputs": [{"name", "source"}], "attributes": [{"name", "value"}], "outputs": [NAME]}, and "strides":
+// [{"name", "strides"}] where there are any
 nlohmann::json subject_json(const Subject &subject);
 
-// "rmsnorm_fwd input=f32[4,8] weight=f32[8] eps=1e-6 +rsigma", of a subject and of its JSON, also of before there were
-// outputs.
+// "rmsnorm_fwd input=f32[4,8] weight=f32[8] strides(input)=[1,4] eps=1e-6 +rsigma", of a subject and of its JSON, also
+// of before there were outputs.
 std::string label_of(const Subject &subject);
 std::string label_of(const nlohmann::json &subject);
 

@@ -83,6 +83,7 @@ HostTensor make_up(const MadeUp &made_up, uint64_t seed) {
     // Drawing a number takes longer than most ops take for it, so that after so many, a prime, they begin again.
     constexpr size_t most_drawn = 4'194'301;
     HostTensor tensor(made_up.dtype, made_up.shape);
+    tensor.strides = made_up.strides;
     if (made_up.kind == MadeUp::Kind::zeros) {
         return tensor;
     }

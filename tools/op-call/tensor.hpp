@@ -32,7 +32,8 @@ struct HostTensor {
     uint32_t dtype;
     std::vector<int64_t> shape;
     size_t bytes;
-    size_t values; // its elements, or twice as many where they are pairs
+    size_t values;                     // its elements, or twice as many where they are pairs
+    std::vector<int64_t> strides = {}; // as MadeUp has them
     std::unique_ptr<std::byte, Free> memory;
 };
 

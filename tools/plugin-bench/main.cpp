@@ -16,6 +16,7 @@
 #include "device_facts.hpp"
 #include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
+#include "op-call/shapes_file.hpp"
 #include "plan.hpp"
 #include "plot.hpp"
 #include "report.hpp"
@@ -82,10 +83,14 @@ Plan checked_plan(const Host &host, const Request &request) {
     return planned;
 }
 
-int measure(const Request &request) {
-    if (request.shows_expected) {
-        return show_expected(request);
+int measure(const Request &given) {
+    if (given.shows_expected) {
+        return show_expected(given);
     }
+    cli::observe_no_calls();
+    Request request = given;
+    request.runs_elsewhere = !given.device.empty();
+    request.device = op_call::device_for(given.device, given.shapes);
     if (!request.plot.empty()) {
         cli::require_gnuplot();
     }

@@ -26,9 +26,7 @@ class Planner {
         if (request_.all) {
             add_all(plan);
         } else if (!request_.shapes.empty()) {
-            for (Job &job : op_call::jobs_of_file(host_, request_.shapes, device_)) {
-                add(plan, std::move(job));
-            }
+            add_file(plan);
         } else {
             Job job = op_call::job_of(
                 host_, {request_.ops.front(), "", request_.inputs, request_.attributes, request_.outputs});
@@ -82,6 +80,22 @@ class Planner {
             text += (text.empty() ? "" : ", ") + type;
         }
         return text;
+    }
+
+    void add_file(Plan &plan) const {
+        op_call::FileJobs found =
+            op_call::jobs_of_file(host_, request_.shapes, device_, request_.runs_elsewhere ? std::string() : kind_);
+        for (const op_call::LeftOutCall &one : found.left_out) {
+            plan.left_out.push_back({one.subject.op, one.subject.place + ": " + one.reason});
+        }
+        for (Job &job : found.jobs) {
+            if (job.subject.is_recorded() && contenders_of(job).empty()) {
+                plan.left_out.push_back(
+                    {job.subject.op, job.subject.place + ": no implementation on " + request_.device});
+            } else {
+                add(plan, std::move(job));
+            }
+        }
     }
 
     void add(Plan &plan, Job job) const {

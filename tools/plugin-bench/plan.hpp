@@ -16,7 +16,7 @@ struct Entry {
     std::vector<Timing> contenders;
 };
 
-// What --all leaves out, and why.
+// What --all and records of calls leave out, and why.
 struct LeftOut {
     std::string op;
     std::string reason;

@@ -44,10 +44,11 @@ cli::CommandLine describe_options(Request &request) {
                          op_call::shape_or_source_forms);
     op_call::add_attributes(line, request.attributes);
     line.texts("output", "NAME", request.outputs, "an optional output that is wanted as well; may be repeated");
-    line.text("shapes", "FILE", request.shapes, "the shapes of this file");
+    line.text("shapes", "FILE", request.shapes, "the shapes of this file, which somebody wrote or PLUGIN_RECORD did");
     line.flag("all", request.all, "the ops with shapes that follow from their signatures");
     line.texts("impl", "IMPL_ID", request.impls, "this implementation and others named so; without it, all");
-    line.text("device", "DEVICE", request.device, "where to run: \"cpu\" (the default) or \"cuda:1\"");
+    line.text("device", "DEVICE", request.device,
+              "where to run: \"cpu\" or \"cuda:1\"; without it where recorded shapes ran, else on the CPU");
     line.number("rounds", request.rounds, 1, 10000, "at most so many rounds for each shape; 15 by default");
     line.duration("budget", "TIME", request.seconds, "for each shape, such as 10s, 500ms or 2m; 2s by default");
     line.flag("cold", request.cold, "runs cycle through copies of the tensors, too many for any cache");

@@ -19,7 +19,8 @@ struct Request {
     std::string shapes;               // the file
     bool all = false;
     std::vector<std::string> impls; // none: all
-    std::string device = "cpu";
+    std::string device;             // "": that of recorded shapes, else the CPU
+    bool runs_elsewhere = false;    // recorded shapes run on `device`, whatever they ran on
     uint64_t rounds = 15;
     double seconds = 2; // for each shape
     bool cold = false;

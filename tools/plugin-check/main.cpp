@@ -4,6 +4,7 @@
 #include <iostream>
 #include <map>
 #include <random>
+#include <set>
 
 #include <malloc.h>
 #include <unistd.h>
@@ -19,8 +20,10 @@
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/status_line.hpp"
+#include "cli/suggest.hpp"
 #include "cli/written_file.hpp"
 #include "op-call/failure.hpp"
+#include "op-call/shapes_file.hpp"
 #include "own_references.hpp"
 #include "process.hpp"
 #include "report.hpp"
@@ -68,7 +71,8 @@ std::string quoted(const std::string &word) {
 }
 
 // What shows a finding again.
-std::string command_for(const Request &request, const Subject &subject, uint64_t seed, const json &finding) {
+std::string command_for(const Request &request, const Subject &subject, const Pins &pins, uint64_t seed,
+                        const json &finding) {
     std::string command = "plugin-check";
     for (const std::string &file : request.files) {
         command += " " + quoted(file);
@@ -80,10 +84,10 @@ std::string command_for(const Request &request, const Subject &subject, uint64_t
     if (!request.device.empty()) {
         command += " --device " + quoted(request.device);
     }
-    for (const op_call::Named &attribute : request.pins.attributes) {
+    for (const op_call::Named &attribute : pins.attributes) {
         command += " --attr " + quoted(attribute.name + "=" + attribute.text);
     }
-    for (const op_call::Named &shape : request.pins.shapes) {
+    for (const op_call::Named &shape : pins.shapes) {
         command += " --shape " + quoted(shape.name + "=" + shape.text);
     }
     command += " --seed " + std::to_string(seed);
@@ -115,6 +119,52 @@ uint64_t seed_of(const Request &request) {
     return request.seed ? *request.seed : std::random_device()() % 1'000'000;
 }
 
+// An implementation, and the call that it is to be tried with.
+struct Round {
+    const Subject *subject;
+    Pins pins;
+    std::string call = {};  // of a file of shapes; "": whatever follows from the signature
+    std::string place = {}; // in that file
+    bool is_recorded = false;
+};
+
+void tell_left_out(const std::string &place, const std::string &reason) {
+    std::cerr << "plugin-check: " << cli::printable(place + ": left out: " + reason) << '\n';
+}
+
+// Of a file of shapes each call with everybody who has its op, in the order of the file.
+std::vector<Round> rounds_of(const Request &request, const std::vector<Subject> &subjects) {
+    std::vector<Round> rounds;
+    if (request.shapes.empty()) {
+        for (const Subject &subject : subjects) {
+            rounds.push_back({&subject, request.pins});
+        }
+        return rounds;
+    }
+    std::set<std::string> known;
+    for (const op_call::Subject &call : op_call::read_shapes(request.shapes)) {
+        op_call::Subject bare = call; // layouts are plugin-check's own
+        bare.strides.clear();
+        const std::string label = op_call::label_of(bare);
+        bool is_anybodys = false;
+        for (const Subject &subject : subjects) {
+            if (subject.op == call.op && (call.impl.empty() || cli::same_name(call.impl, subject.impl_id))) {
+                is_anybodys = true;
+                if (known.insert(subject.impl_id + " " + label).second) {
+                    rounds.push_back({&subject, {call.attributes, call.inputs}, label, call.place, call.is_recorded()});
+                }
+            }
+        }
+        if (!is_anybodys) {
+            tell_left_out(call.place, "nothing that is checked implements '" + call.op + "'");
+        }
+    }
+    if (rounds.empty()) {
+        throw cli::Failure(request.shapes + ": it has no call of what is to be checked");
+    }
+    return rounds;
+}
+
 json check_ops(const Request &request, OwnReferences &own, const std::vector<Subject> &subjects, uint64_t seed,
                const cli::Interrupts &interrupts) {
     const std::string program = own_program();
@@ -123,24 +173,42 @@ json check_ops(const Request &request, OwnReferences &own, const std::vector<Sub
     json ops = json::array();
     cli::StatusLine status;
     Slowness slowness;
-    for (size_t i = 0; i < subjects.size() && interrupts.signal() == 0; ++i) {
+    const std::vector<Round> rounds = rounds_of(request, subjects);
+    for (size_t i = 0; i < rounds.size() && interrupts.signal() == 0; ++i) {
+        const Round &round = rounds[i];
+        const Subject &subject = *round.subject;
         Plan plan;
-        plan.subject = subjects[i];
+        plan.subject = subject;
         plan.modules = modules_of(request);
         plan.seed = seed;
         plan.only = request.only_case ? static_cast<int64_t>(*request.only_case) : -1;
-        plan.pins = request.pins;
+        plan.pins = round.pins;
         plan.settings = {request.threads, request.config_seconds, {}};
-        json one = check_implementation(program, own, plan, limits, [&](size_t done, size_t total, double seconds) {
-            const std::string where = std::to_string(i + 1) + " of " + std::to_string(subjects.size()) + "  " +
-                                      subjects[i].op + "  " + subjects[i].impl_id + "  " + std::to_string(done) + "/" +
-                                      std::to_string(total);
-            status.show(seconds < 2 ? where : where + "  " + std::to_string(static_cast<int>(seconds)) + " s");
-            slowness.note(where, seconds, request.timeout);
-            return interrupts.signal() == 0;
-        });
+        json one;
+        try {
+            one = check_implementation(program, own, plan, limits, [&](size_t done, size_t total, double seconds) {
+                const std::string where = std::to_string(i + 1) + " of " + std::to_string(rounds.size()) + "  " +
+                                          subject.op + "  " + subject.impl_id + "  " + std::to_string(done) + "/" +
+                                          std::to_string(total);
+                status.show(seconds < 2 ? where : where + "  " + std::to_string(static_cast<int>(seconds)) + " s");
+                slowness.note(where, seconds, request.timeout);
+                return interrupts.signal() == 0;
+            });
+        } catch (const cli::UsageError &error) { // the call is none of the implementation's
+            if (round.place.empty()) {
+                throw;
+            }
+            if (!round.is_recorded) {
+                throw cli::Failure(round.place + ": " + error.what());
+            }
+            tell_left_out(round.place, error.what());
+            continue;
+        }
         for (json &finding : one.at("findings")) {
-            finding["command"] = command_for(request, subjects[i], seed, finding);
+            finding["command"] = command_for(request, subject, round.pins, seed, finding);
+        }
+        if (!round.call.empty()) {
+            one["call"] = round.call;
         }
         ops.push_back(std::move(one));
     }
@@ -263,6 +331,7 @@ json named_files(const Request &request) {
 }
 
 int check(const Request &request) {
+    cli::observe_no_calls();
     cli::check_output(request.junit, request.force);
     cli::check_output(request.html, request.force);
     const auto begin = std::chrono::steady_clock::now();

@@ -176,6 +176,9 @@ std::string render_text(const json &document, const Page &page) {
             return;
         }
         text += row;
+        if (one->contains("call")) {
+            text += paragraph(one->at("call").get<std::string>(), 8, page);
+        }
         for (const json &finding : one->at("findings")) {
             text += finding_text(finding, page);
         }

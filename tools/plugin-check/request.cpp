@@ -13,6 +13,7 @@ constexpr const char *examples = R"(Examples:
   plugin-check --impl default.cpu --op rmsnorm_fwd --seed 7
   plugin-check --impl default.cpu --op gelu --seed 7 --case 31
   plugin-check --impl default.cpu --op gelu --shape 'input=f32[8,4096]'
+  plugin-check --impl default.cpu --shapes shapes.yaml --seed 7
   plugin-check libacme.so --glibc 2.40 --json
 
 Exit codes: 0 nothing was found; 1 something was, or there is nothing to check;
@@ -33,6 +34,8 @@ cli::CommandLine describe_options(Request &request) {
     op_call::add_shapes(line, request.pins.shapes,
                         "these shapes alone, with one --op: of an input, or of each tensor of a list");
     op_call::add_attributes(line, request.pins.attributes, "with one --op: this attribute has this value in all cases");
+    line.text("shapes", "FILE", request.shapes,
+              "the calls of this file alone, which somebody wrote or PLUGIN_RECORD did");
     line.number("seed", request.seed, 0, most, "of the inputs; another one each time without it");
     line.number("case", request.only_case, 0, std::numeric_limits<int64_t>::max(),
                 "this case alone; with --seed, --op and --impl, as a finding shows them");
@@ -63,6 +66,12 @@ void check_request(const cli::CommandLine & /*line*/, Request &request) {
     if (request.ops.size() != 1 && !(request.pins.shapes.empty() && request.pins.attributes.empty())) {
         throw cli::UsageError("--attr and --shape need one --op: they are arguments of its calls");
     }
+    if (!request.shapes.empty() && (!request.pins.shapes.empty() || !request.pins.attributes.empty())) {
+        throw cli::UsageError("--shapes says the shapes and attributes of calls; give no --shape or --attr beside it");
+    }
+    if (!request.shapes.empty() && request.only_case) {
+        throw cli::UsageError("--case has no meaning with --shapes; the command below a finding shows it again");
+    }
     if (request.only_case && (!request.seed || request.ops.size() != 1)) {
         throw cli::UsageError("--case needs --seed and one --op: it is the case of these");
     }
@@ -82,7 +91,11 @@ else; dtypes that are listed and always declined; and in the file itself,
 symbols that may clash with those of others, search paths, and code that is
 changed while it is loaded.
 
-Inputs are different each time; the seed that is printed repeats them.)",
+Inputs are different each time; the seed that is printed repeats them.
+
+--shapes takes a file of calls as plugin-tune and plugin-bench do. Each is tried
+on every implementation that is checked and has its op, with values, layouts and
+exercises of plugin-check's own, whatever strides it was recorded with.)",
                                   examples},
                                  describe_options,
                                  {{{"",

@@ -17,6 +17,7 @@ struct Request {
     std::vector<std::string> impls; // none: all of the files
     std::vector<std::string> modules;
     Pins pins;
+    std::string shapes; // a file of them, in place of pins
     std::string device; // "": the first of the implementation's kind
     std::optional<uint64_t> seed;
     std::optional<uint64_t> only_case;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "cli/text_file.hpp"
 #include "document.hpp"
 #include "machine.hpp"
+#include "observe/trace_file.hpp"
 #include "op-call/call.hpp"
 #include "op-call/device.hpp"
 #include "render.hpp"
@@ -159,6 +161,20 @@ int show_check(const Request &request, const Page &page) {
     return verdict.at("status") == "ok" ? cli::exit_fine : cli::exit_absent;
 }
 
+// Beside the file that PLUGIN_TRACE names lies the one that a process writes while it runs.
+void show_trace(const std::string &file) {
+    constexpr size_t most = size_t{1} << 30U;
+    const std::string ring = file + ".ring";
+    std::error_code unreachable;
+    const bool has_ring = std::filesystem::exists(ring, unreachable);
+    const std::string &path = has_ring ? ring : file;
+    const std::string bytes = cli::read_text(path, most);
+    if (!has_ring && bytes.starts_with('{')) {
+        throw cli::Failure(path + ": the process ended by itself, and this is its trace already: open it in Perfetto");
+    }
+    std::cout << core::chrome_json(core::read_trace(bytes, path));
+}
+
 int show_bug_report(const Request &request) {
     const Machine machine = look_at_machine(reinterpret_cast<const void *>(&opdock_open));
     try {
@@ -252,6 +268,9 @@ int show(const Request &request) {
         return cli::exit_fine;
     case Show::check:
         return show_check(request, page);
+    case Show::trace:
+        show_trace(request.subject);
+        return cli::exit_fine;
     case Show::bug_report:
         return show_bug_report(request);
     default:

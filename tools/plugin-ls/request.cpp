@@ -19,6 +19,7 @@ constexpr const char *examples = R"(Examples:
   plugin-ls --exists vendor.acme && echo yes   for scripts
   plugin-ls --freeze >job.json                 what serves here, to compare
   plugin-ls --frozen job.json                  with what serves elsewhere
+  plugin-ls --trace t.json >killed.json        the calls of a killed process
   PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
 
 Exit codes: 0 fine; 1 what was asked for is absent or differs, a module that
@@ -72,6 +73,8 @@ cli::CommandLine describe_options(Request &request) {
     asks("exists", "IMPL_ID", Show::exists, "print nothing; exit 0 if there is one, else 1");
     asks("freeze", nullptr, Show::freeze, "who serves what and how it is configured, as the JSON of a manifest");
     asks("frozen", "FILE", Show::frozen, "whether the choices here match that manifest, else what differs");
+    asks("trace", "FILE", Show::trace,
+         "what PLUGIN_TRACE=FILE left of a process that was killed, as Perfetto reads it");
     asks("bug-report", nullptr, Show::bug_report, "everything somebody needs who cannot see this machine");
     line.modules(request.modules, "search this plugin file or directory first; may be repeated");
     line.prefix();
@@ -81,17 +84,20 @@ cli::CommandLine describe_options(Request &request) {
     asks("version", nullptr, Show::version, cli::CommandLine::version_help);
     line.help();
     line.need({"dtype"}, {"why"}, " belongs to --why");
-    line.conflict({"plugin", "vendor"},
-                  {"why", "paths", "policy", "devices", "check", "exists", "freeze", "frozen", "bug-report", "version"},
-                  "--plugin and --vendor narrow the list of plugins and ops, and --op and --rejected");
-    line.conflict({"device"},
-                  {"paths", "policy", "devices", "check", "exists", "freeze", "frozen", "bug-report", "version"},
-                  " belongs to --why, --op, and the list of plugins and ops");
+    line.conflict(
+        {"plugin", "vendor"},
+        {"why", "paths", "policy", "devices", "check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
+        "--plugin and --vendor narrow the list of plugins and ops, and --op and --rejected");
+    line.conflict(
+        {"device"},
+        {"paths", "policy", "devices", "check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
+        " belongs to --why, --op, and the list of plugins and ops");
     line.need({"shape", "attr"}, {"why"}, "--shape and --attr belong to --why");
     line.conflict({"dtype"}, {"shape", "attr"}, " has no meaning with --shape, which says the dtypes");
-    line.conflict({"rescan"}, {"check", "version"}, " has no meaning with --check and --version, which open no host");
-    line.conflict({"json"}, {"exists", "frozen", "bug-report", "version"},
-                  " has no meaning with --exists, --frozen, --bug-report and --version");
+    line.conflict({"rescan"}, {"check", "trace", "version"},
+                  " has no meaning with --check, --trace and --version, which open no host");
+    line.conflict({"json"}, {"exists", "frozen", "trace", "bug-report", "version"},
+                  " has no meaning with --exists, --frozen, --trace, --bug-report and --version");
     return line;
 }
 
@@ -99,7 +105,7 @@ void check_request(const cli::CommandLine & /*line*/, Request &request) {
     if (request.show == Show::op || request.show == Show::why) {
         request.subject = cli::op_called(request.subject);
     }
-    if (request.show == Show::check || request.show == Show::frozen) {
+    if (request.show == Show::check || request.show == Show::frozen || request.show == Show::trace) {
         request.subject = cli::absolute_path(request.subject);
     }
     if (request.show != Show::why) {

@@ -22,13 +22,14 @@ enum class Show {
     exists,
     freeze,
     frozen,
+    trace,
     bug_report,
     version
 };
 
 struct Request {
     Show show = Show::everything;
-    std::string subject; // what --op, --why, --check, --exists and --frozen were given
+    std::string subject; // what --op, --why, --check, --exists, --frozen and --trace were given
     std::string device;  // --why; "" is cpu
     Filter filter;       // of the list of plugins and ops, --op and --rejected
     std::string dtype;   // --why; "" is any

@@ -86,6 +86,45 @@ Plan plan_of_all(const Host &host, const Request &request) {
     return plan;
 }
 
+// Why a call that was recorded has nothing to tune; "" where it has.
+std::string untunable(const Host &host, const Job &job, DLDevice device) {
+    if (job.subject.impl.empty()) {
+        return "'" + job.subject.served_by + "' served it, and is not here";
+    }
+    try {
+        return candidates(host, job, device).value_or(0) == 0
+                   ? "'" + job.subject.impl + "' has no knobs, or no configs for this call"
+                   : "";
+    } catch (const Error &error) {
+        return error.what();
+    }
+}
+
+// Of recorded calls those that whoever served them can be tuned for.
+Plan plan_of_file(const Host &host, const Request &request) {
+    const DLDevice device = host.device(request.device);
+    const std::string kind = request.device.substr(0, request.device.find(':'));
+    op_call::FileJobs found =
+        op_call::jobs_of_file(host, request.shapes, device, request.runs_elsewhere ? std::string() : kind);
+    Plan plan;
+    for (const op_call::LeftOutCall &one : found.left_out) {
+        plan.left_out.push_back({one.subject.op, one.subject.served_by, one.subject.place + ": " + one.reason});
+    }
+    for (Job &job : found.jobs) {
+        if (job.subject.is_recorded()) {
+            for (const op_call::Implementation &one : op_call::implementations_of(host, job.subject.op)) {
+                job.subject.impl = one.id == job.subject.served_by ? one.id : job.subject.impl;
+            }
+            if (const std::string why = untunable(host, job, device); !why.empty()) {
+                plan.left_out.push_back({job.subject.op, job.subject.served_by, job.subject.place + ": " + why});
+                continue;
+            }
+        }
+        plan.jobs.push_back(std::move(job));
+    }
+    return plan;
+}
+
 } // namespace
 
 Plan plan(const Host &host, const Request &request) {
@@ -97,7 +136,7 @@ Plan plan(const Host &host, const Request &request) {
         op_call::check_call(host, job, host.device(request.device));
         return {{std::move(job)}, {}};
     }
-    return {op_call::jobs_of_file(host, request.shapes, host.device(request.device)), {}};
+    return plan_of_file(host, request);
 }
 
 } // namespace opdock::plugin_tune

@@ -12,7 +12,7 @@ namespace opdock::plugin_tune {
 
 using op_call::Job;
 
-// What --all leaves out of those that could be tuned, and why.
+// What --all and records of calls leave out of what could be tuned, and why.
 struct LeftOut {
     std::string op;
     std::string impl;

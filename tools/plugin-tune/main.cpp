@@ -14,6 +14,7 @@
 #include "op-call/device.hpp"
 #include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
+#include "op-call/shapes_file.hpp"
 #include "plot.hpp"
 #include "report.hpp"
 #include "request.hpp"
@@ -84,10 +85,14 @@ void check_database(const Host &host, const Request &request) {
     }
 }
 
-int tune(const Request &request) {
-    if (request.shows_expected) {
-        return show_expected(request);
+int tune(const Request &given) {
+    if (given.shows_expected) {
+        return show_expected(given);
     }
+    cli::observe_no_calls();
+    Request request = given;
+    request.runs_elsewhere = !given.device.empty();
+    request.device = op_call::device_for(given.device, given.shapes);
     if (!request.plot.empty()) {
         cli::require_gnuplot();
     }

@@ -66,10 +66,11 @@ cli::CommandLine describe_options(Request &request) {
     line.texts("output", "NAME", request.subject.outputs, "an optional output that is wanted as well; may be repeated");
     line.text("impl", "IMPL_ID", request.subject.impl,
               "this implementation; without it, with --shape the one that would serve the call, else every one");
-    line.text("shapes", "FILE", request.shapes, "the shapes of this file");
+    line.text("shapes", "FILE", request.shapes, "the shapes of this file, which somebody wrote or PLUGIN_RECORD did");
     line.flag("all", request.all,
               "every implementation, with shapes that follow from the signatures, or with forget every entry");
-    line.text("device", "DEVICE", request.device, "where to run: \"cpu\" (the default) or \"cuda:1\"");
+    line.text("device", "DEVICE", request.device,
+              "where to run: \"cpu\" or \"cuda:1\"; without it where recorded shapes ran, else on the CPU");
     line.text("model", "MODEL", request.model, "list, forget: of this model of device, as list shows it");
     line.text("dtype", "DTYPE", request.dtypes, "list, forget: of these dtypes, such as \"bf16,f32\"");
     line.text("build", "BUILD", request.version, "list, forget: of this build or tune_version, as list shows it");

@@ -19,12 +19,13 @@ struct Request {
     bool shows_expected = false; // what the op expects, in place of tuning
     std::string shapes;
     bool all = false;
-    std::string device = "cpu";
-    double budget = 10;      // seconds for each shape
-    double total_budget = 0; // seconds; 0: no limit
-    uint32_t strategy = 0;   // OPDOCK_TUNE_
-    uint32_t flags = 0;      // OPDOCK_TUNE_
-    std::string model;       // of list and forget, as the two below
+    std::string device;          // "": that of recorded shapes, else the CPU
+    bool runs_elsewhere = false; // recorded shapes run on `device`, whatever they ran on
+    double budget = 10;          // seconds for each shape
+    double total_budget = 0;     // seconds; 0: no limit
+    uint32_t strategy = 0;       // OPDOCK_TUNE_
+    uint32_t flags = 0;          // OPDOCK_TUNE_
+    std::string model;           // of list and forget, as the two below
     std::string dtypes;
     std::string version;            // "build ab12..."
     std::vector<std::string> files; // of import, merge and convert; else the op

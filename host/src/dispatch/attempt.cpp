@@ -5,6 +5,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "dispatch/call_host.hpp"
+#include "dispatch/observed_kernel.hpp"
 #include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
@@ -24,6 +25,9 @@ opdock_status run_while_there(const opdock_problem *problem, const opdock_call *
 } // namespace
 
 Attempt::~Attempt() {
+    if (observed.counts) {
+        observed.call->count_rest(observed_calls);
+    }
     if (problem.plan == nullptr) {
         return;
     }
@@ -233,6 +237,18 @@ opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const T
     return status == OPDOCK_OK ? choose_config(given) : status;
 }
 
+void Attempt::put_observer_before_kernel(const CallShape &shape) {
+    CallObserver *const observer = is_observed ? host.observer() : nullptr;
+    if (observer != nullptr) {
+        std::string config = chosen.config.empty() ? "" : config_text(implementation.knobs, chosen.config);
+        observed = observer->observe(
+            kernel,
+            describe_call(implementation, shape, attributes, host.devices().text(shape.device), std::move(config)),
+            shape.device, provider);
+        kernel = observing_kernel(observed);
+    }
+}
+
 opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
     const Tenancy::Visit visit(implementation.tenancy.get());
     opdock_status status = choose(shape, ask_supports, given);
@@ -268,6 +284,7 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const 
         }
     }
     kernel = implementation.tenancy ? run_while_there : callbacks.kernel;
+    put_observer_before_kernel(shape);
     alignment_mask = implementation.alignment > 1 ? implementation.alignment - 1 : 0;
     plain = provider == nullptr && workspace_size == 0 && map.empty();
     ready = true;

@@ -8,6 +8,7 @@
 
 #include "dispatch/deployment.hpp"
 #include "load/registration.hpp"
+#include "observe/observed_call.hpp"
 #include "signature/call_shape.hpp"
 #include "tune/deployment_tuning.hpp"
 
@@ -59,9 +60,12 @@ struct Attempt {
     std::vector<opdock_value> attributes;
     std::string reason;
     bool is_tuned = true;              // false: what tuning found does not count
+    bool is_observed = true;           // false: its calls are none of the program's
     bool explains_config = false;      // the origin of the config is wanted
     ChosenConfig chosen;               // the config, and why that; problem.knobs points to it
     std::vector<std::string> excluded; // what `where` excludes for the call, where an explanation is wanted
+    std::atomic<uint64_t> observed_calls{0};
+    ObservedCall observed; // where the host is observed: `kernel` calls the implementation's through it
 
   private:
     opdock_status declined(const std::string &why);
@@ -69,6 +73,7 @@ struct Attempt {
     void fill_problem(const CallShape &shape);
     opdock_status choose_config(const TuneConfig *given);
     opdock_status ask_heuristic(const DeploymentTuning *tuning);
+    void put_observer_before_kernel(const CallShape &shape);
 
     std::vector<const DLTensor *> tensors_; // of the shorter form
     std::vector<uint32_t> first_;           // of the shorter form

@@ -25,16 +25,46 @@ CallHost::~CallHost() {
     }
 }
 
+void CallHost::start_observing(CallObserver::Options options) {
+    auto observer = std::make_shared<CallObserver>(std::move(options), devices_, log_);
+    observer_ = observer->watches() ? std::move(observer) : nullptr;
+}
+
+std::function<void()> CallHost::work_at_exit() const {
+    return observer_ ? [observer = observer_] { observer->finish(); } : std::function<void()>();
+}
+
 void CallHost::end_calls() {
+    if (observer_) {
+        observer_->ask_devices();
+    }
     Ledger &book = ledger();
     tell_left_out();
     book.memos.clear(); // their plans go before the state of the devices
     for (const auto &[key, deployment] : book.deployments) {
         deployment->finish();
     }
+    if (observer_) {
+        observer_->finish(); // memos have told their counts
+    }
+}
+
+void CallHost::before_fork() {
+    if (observer_) {
+        observer_->before_fork();
+    }
+}
+
+void CallHost::after_fork() {
+    if (observer_) {
+        observer_->after_fork();
+    }
 }
 
 void CallHost::start_over_in_child() {
+    if (observer_) {
+        observer_->start_over_in_child();
+    }
     devices_.start_over_in_child();
     configs_.start_over_in_child();
     counts_.start_over_in_child();

@@ -17,6 +17,7 @@
 #include "dispatch/call_thread.hpp"
 #include "dispatch/chain.hpp"
 #include "dispatch/ledger.hpp"
+#include "observe/call_observer.hpp"
 #include "opdock/opdock.h"
 #include "resolve/resolve_error.hpp"
 #include "signature/call_shape.hpp"
@@ -60,6 +61,10 @@ class CallHost {
     const Devices &devices() const { return devices_; }
     const Configs &configs() const { return configs_; }
     const WorkspaceAllocator &workspace() const { return workspace_; }
+    // Null where nobody watches the calls.
+    CallObserver *observer() const { return observer_.get(); }
+    // Of sampled calls; empty where nobody asked for them.
+    std::vector<Latency> latencies() const { return observer_ ? observer_->latencies() : std::vector<Latency>(); }
     const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
     // Grows with each change of anything that a decision depends on.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -120,18 +125,23 @@ class CallHost {
     std::vector<CountedImplementation> counters() const { return counts_.all(); }
     void refresh_availability();
 
+    // Around a fork, in the parent and in the child.
+    void before_fork();
+    void after_fork();
     // In a forked child: abandons what threads of the parent may have been changing.
     virtual void start_over_in_child();
     // In a forked child, when it first calls an op: what a child that only runs another program can do without.
     virtual void work_in_child() {}
     // What is left to do when the process exits and the host is still open. It may be done when that is closed.
-    virtual std::function<void()> work_at_exit() const { return {}; }
+    virtual std::function<void()> work_at_exit() const;
 
   protected:
     explicit CallHost(Options options);
     virtual ~CallHost(); // after end_calls
 
-    // Gives back plans and states of devices. No call may be made from here on.
+    // Watches calls that are made ready from here on.
+    void start_observing(CallObserver::Options options);
+    // Writes what was observed, gives back plans and states of devices. No call may be made from here on.
     void end_calls();
 
     // `next` is what is registered from now on.
@@ -159,6 +169,8 @@ class CallHost {
     Configs configs_;
 
   private:
+    std::shared_ptr<CallObserver> observer_; // null where nobody watches
+
     // The implementations of a decision that health keeps out and that may be tried again at some time.
     std::vector<Deployment *> waiting_for_retry(Ledger &ledger, const CatalogOp &op, const Decision &decision,
                                                 DLDevice device) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "load/thread_state.hpp"
+#include "observe/trace_format.hpp"
 
 namespace opdock::core {
 
@@ -65,6 +66,7 @@ struct CallThread : ThreadState {
     // The last launches on devices other than the CPU, for the message of a lost device.
     std::array<Launch, 8> launches = {};
     uint32_t n_launches = 0;
+    TraceCursor trace;
 
     Slot &slot(uint32_t index);
 };

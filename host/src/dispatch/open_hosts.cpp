@@ -69,14 +69,25 @@ Hosts &hosts() {
 void before_fork() {
     hosts().mutex.lock();
     hosts().numbers_mutex.lock();
+    for (const auto &[id, host] : hosts().open) {
+        host->before_fork();
+    }
+}
+
+void let_go_of_observers() {
+    for (const auto &[id, host] : hosts().open) {
+        host->after_fork();
+    }
 }
 
 void after_fork_in_parent() {
+    let_go_of_observers();
     hosts().numbers_mutex.unlock();
     hosts().mutex.unlock();
 }
 
 void start_over_in_child() {
+    let_go_of_observers();
     // Only this thread is left. What another thread was changing under a ledger's lock is abandoned, half changed or
     // not; what is kept was published whole.
     auto fresh = std::make_unique<Hosts>();

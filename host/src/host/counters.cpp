@@ -47,6 +47,31 @@ void add_family(std::string &text, std::string_view name, std::string_view help)
     text += fmt::format("# TYPE {} counter\n# HELP {} {}\n", name, name, help);
 }
 
+void add_latencies(std::string &text, std::span<const Latency> latencies) {
+    constexpr double nanoseconds_per_second = 1e9;
+    if (latencies.empty()) {
+        return;
+    }
+    text += "# TYPE opdock_call_seconds histogram\n# UNIT opdock_call_seconds seconds\n"
+            "# HELP opdock_call_seconds Times of one call in 1,000, around the kernel by the host's clock or on the "
+            "device by its own.\n";
+    for (const Latency &one : latencies) {
+        const std::string labels =
+            fmt::format("op={},implementation={},device={},clock=\"{}\"", label_value(one.op), label_value(one.impl_id),
+                        label_value(one.device), one.on_device ? "device" : "host");
+        uint64_t calls = 0;
+        for (size_t i = 0; i < one.counts.size(); ++i) {
+            calls += one.counts.at(i);
+            const std::string bound =
+                i < n_latency_bounds ? fmt::format("{}", static_cast<double>(latency_bound(i)) / nanoseconds_per_second)
+                                     : "+Inf";
+            text += fmt::format("opdock_call_seconds_bucket{{{},le=\"{}\"}} {}\n", labels, bound, calls);
+        }
+        text += fmt::format("opdock_call_seconds_count{{{}}} {}\nopdock_call_seconds_sum{{{}}} {}\n", labels, calls,
+                            labels, static_cast<double>(one.sum) / nanoseconds_per_second);
+    }
+}
+
 } // namespace
 
 bool nothing_counted(std::span<const CountedImplementation> counted) {
@@ -72,7 +97,7 @@ json counters_json(std::span<const CountedImplementation> counted) {
     return list;
 }
 
-std::string open_metrics(std::span<const CountedImplementation> counted) {
+std::string open_metrics(std::span<const CountedImplementation> counted, std::span<const Latency> latencies) {
     std::string text;
     for (const auto &[count, help] : {std::pair(Count::served, "Calls that an implementation served."),
                                       std::pair(Count::declined, "Calls that an implementation declined."),
@@ -91,6 +116,7 @@ std::string open_metrics(std::span<const CountedImplementation> counted) {
                                 label_value(count_name(reason)), one.of(reason));
         }
     }
+    add_latencies(text, latencies);
     return text + "# EOF\n";
 }
 

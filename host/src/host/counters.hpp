@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "dispatch/call_counts.hpp"
+#include "observe/latency.hpp"
 
 namespace opdock::core {
 
@@ -16,8 +17,8 @@ bool nothing_counted(std::span<const CountedImplementation> counted);
 // See opdock_counters.
 nlohmann::json counters_json(std::span<const CountedImplementation> counted);
 
-// OpenMetrics 1.0, with the line that ends it.
-std::string open_metrics(std::span<const CountedImplementation> counted);
+// OpenMetrics 1.0, with the line that ends it. `latencies` are of calls that were sampled.
+std::string open_metrics(std::span<const CountedImplementation> counted, std::span<const Latency> latencies = {});
 
 // A row for each that was called. Empty where none was.
 std::string counters_table(std::span<const CountedImplementation> counted);

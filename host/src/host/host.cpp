@@ -44,6 +44,14 @@ CallHost::Options call_options(const HostOptions &options, const Environment &en
             options.now};
 }
 
+std::optional<CallObserver::Wanted> wanted_file(const Environment &environment, Variable variable) {
+    const std::string *value = environment.find(variable);
+    if (value == nullptr) {
+        return std::nullopt;
+    }
+    return CallObserver::Wanted{ProcessFile(*value, environment.place(variable)), environment.name(variable)};
+}
+
 } // namespace
 
 Host::Host(const HostOptions &options) : Host(options, environment_of(options), new_plugin_table()) {}
@@ -78,6 +86,8 @@ void Host::open(const HostOptions &options) {
         log_.warning(warning);
     }
     const Observation::Settings observed = Observation::Settings::of(environment_); // a wrong one is no news later
+    start_observing({wanted_file(environment_, Variable::trace), wanted_file(environment_, Variable::record),
+                     observed.metrics.has_value()});
     LoadedPolicy policy = load_policy(environment_, system_policy_file_);
     for (const std::string &warning : policy.warnings) {
         log_.warning(warning);
@@ -92,6 +102,8 @@ void Host::open(const HostOptions &options) {
     join_open_hosts(*this);
     if (!observed.asks_for_nothing()) {
         observation_ = std::make_shared<Observation>(*this, observed);
+    }
+    if (observation_ || observer() != nullptr) {
         work_at_exit_of_open_hosts();
     }
 }
@@ -179,7 +191,13 @@ void Host::work_in_child() {
 }
 
 std::function<void()> Host::work_at_exit() const {
-    return observation_ ? [observation = observation_] { observation->end(); } : std::function<void()>();
+    std::function<void()> of_calls = CallHost::work_at_exit();
+    return observation_ ? [observation = observation_, of_calls] {
+        observation->end();
+        if (of_calls) {
+            of_calls();
+        }
+    } : of_calls;
 }
 
 } // namespace opdock::core

@@ -115,7 +115,7 @@ void Observation::write_metrics() {
     if (nothing_counted(counted)) {
         return; // a tool beside the program, or a child that runs another program: the file is not theirs
     }
-    if (const std::string problem = replace_file(*path, open_metrics(counted)); !problem.empty()) {
+    if (const std::string problem = replace_file(*path, open_metrics(counted, host_.latencies())); !problem.empty()) {
         warn_once(fmt::format("The counters of calls are not up to date: {}. It is tried again.", problem));
     }
 }

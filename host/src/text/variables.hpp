@@ -24,6 +24,8 @@ enum class Variable {
     tune,
     tune_db,
     tune_budget,
+    trace,
+    record,
     log_level,
     metrics,
     report,
@@ -85,6 +87,16 @@ inline constexpr std::array all_variables = {
                  "The database of what tuning found.", ""},
     VariableInfo{Variable::tune_budget, "TUNE_BUDGET", "0.5, 500ms or 2m", "1",
                  "How long TUNE=online may take for one shape, in seconds.", ""},
+    VariableInfo{
+        Variable::trace, "TRACE", "an absolute path", "not set",
+        "A trace of all calls is written there when the host closes, as Perfetto reads it; %p in the name is the "
+        "number of the process.",
+        ""},
+    VariableInfo{
+        Variable::record, "RECORD", "an absolute path", "not set",
+        "The distinct calls are listed there while the process runs, as plugin-tune, plugin-bench and plugin-check "
+        "take them with --shapes; %p in the name is the number of the process.",
+        ""},
     VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
                  "Lines below this level are not logged.", ""},
     VariableInfo{

@@ -72,6 +72,7 @@ RepeatedCall::Ready RepeatedCall::prepare(const TuneConfig *config) {
     Ready ready;
     ready.attempt = std::make_unique<Attempt>(host_, deployment_);
     ready.attempt->is_tuned = false;
+    ready.attempt->is_observed = false;
     const opdock_status status = ready.attempt->prepare(call_.shape, true, config);
     if (status != OPDOCK_OK) {
         ready.refused = fmt::format("{}: {}", status_text(status), ready.attempt->reason);

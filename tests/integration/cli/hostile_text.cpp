@@ -169,10 +169,10 @@ TEST_CASE("no tool lets a variable of the environment begin a line") {
             }
         }
     }
-    for (const char *const variable : {"PLUGIN_PREFER", "PLUGIN_STRICT", "PLUGIN_ALLOW_VENDORS", "PLUGIN_DENY_VENDORS",
-                                       "PLUGIN_PER_OP", "PLUGIN_RETRY_FAILED", "PLUGIN_DEFAULT_PLUGINS", "PLUGIN_TRUST",
-                                       "PLUGIN_TUNE", "PLUGIN_TUNE_BUDGET", "PLUGIN_LOG_LEVEL", "PLUGIN_SCAN_CACHE",
-                                       "PLUGIN_METRICS", "PLUGIN_REPORT"}) {
+    for (const char *const variable :
+         {"PLUGIN_PREFER", "PLUGIN_STRICT", "PLUGIN_ALLOW_VENDORS", "PLUGIN_DENY_VENDORS", "PLUGIN_PER_OP",
+          "PLUGIN_RETRY_FAILED", "PLUGIN_DEFAULT_PLUGINS", "PLUGIN_TRUST", "PLUGIN_TUNE", "PLUGIN_TUNE_BUDGET",
+          "PLUGIN_LOG_LEVEL", "PLUGIN_SCAN_CACHE", "PLUGIN_METRICS", "PLUGIN_REPORT"}) {
         CAPTURE(variable);
         Tool tool(PLUGIN_LS, {});
         tool.with(variable, next_line);

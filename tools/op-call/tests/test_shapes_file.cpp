@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "cli/exit.hpp"
+#include "op-call/source.hpp"
+#include "op-call/subject.hpp"
 
 using namespace opdock::op_call;
 
@@ -63,4 +65,48 @@ TEST_CASE("hostile texts are one error") {
     CHECK(complaint(std::string(1000, '[')).find("s.yaml:1:") == 0);
     CHECK_FALSE(complaint(std::string(1 << 20, 'x')).empty());
     CHECK_FALSE(complaint("- op: f\n  op: g\n  inputs: {}\n").empty());
+}
+
+TEST_CASE("a call that a host recorded says where it ran, who served it and how its tensors lie") {
+    const auto shapes = parse_shapes(R"(# The calls of a process
+- op: "gelu"
+  device: "cuda:1"
+  served_by: "vendor.cuda"
+  config: "BLOCK=8"
+  calls: 12
+  microseconds: 1.500
+  share: 0.2500
+  inputs:
+    input: "f32[4,8]"
+  strides:
+    input: "[1,4]"
+  attributes:
+    approximate: ""
+- {op: gelu, inputs: {input: "f32[4]"}}
+)",
+                                     "s.yaml");
+    REQUIRE(shapes.size() == 2);
+    CHECK(shapes[0].is_recorded());
+    CHECK(shapes[0].recorded_on == "cuda:1");
+    CHECK(shapes[0].served_by == "vendor.cuda");
+    CHECK(shapes[0].impl.empty()); // all of them are to be compared
+    CHECK(shapes[0].strides.at(0).text == "[1,4]");
+    CHECK(shapes[0].attributes.at(0).text.empty());
+    CHECK(label_of(shapes[0]) == "gelu input=f32[4,8] strides(input)=[1,4] approximate=");
+    CHECK_FALSE(shapes[1].is_recorded());
+    CHECK(complaint("- op: f\n  inputs: {}\n  strides: 3\n").find("s.yaml:3:12: expected a map of strides") == 0);
+}
+
+TEST_CASE("strides are those of a tensor without gaps, whatever the order of its dims") {
+    CHECK(opdock::op_call::parse_strides("packed", {4, 8}).empty());
+    CHECK(opdock::op_call::parse_strides("[1,4]", {4, 8}) == std::vector<int64_t>{1, 4});
+    CHECK(opdock::op_call::parse_strides("[8,1]", {4, 8}) == std::vector<int64_t>{8, 1});
+    CHECK(opdock::op_call::parse_strides("[8,1,16]", {2, 8, 3}) == std::vector<int64_t>{8, 1, 16});
+    CHECK(opdock::op_call::parse_strides("[99,1]", {1, 8}) ==
+          std::vector<int64_t>{99, 1}); // of one row: it never counts
+    CHECK(opdock::op_call::parse_strides("[]", {}).empty());
+    for (const char *text : {"[16,1]", "[0,1]", "[1,1]", "[-8,1]", "[8]", "[8,1,1]", "[8,x]", "8,1", "", "[8,1"}) {
+        CAPTURE(text);
+        CHECK_THROWS_AS((void)opdock::op_call::parse_strides(text, {4, 8}), opdock::cli::UsageError);
+    }
 }

@@ -1,0 +1,23 @@
+// What a watching kernel (dispatch/observed_kernel.hpp) needs of its call.
+#pragma once
+
+#include "opdock/opdock.h"
+
+namespace opdock::core {
+
+class DeviceTimer;
+class TickClock;
+class TraceRing;
+struct CountedCall;
+
+// How the calls of one memo or prepared call are watched. What it points to lives as long as the CallObserver.
+struct ObservedCall {
+    opdock_kernel kernel = nullptr; // the one that is watched
+    CountedCall *call = nullptr;
+    TraceRing *ring = nullptr; // null: no trace
+    bool counts = false;
+    const TickClock *clock = nullptr;
+    DeviceTimer *timer = nullptr; // null: the host's clock alone
+};
+
+} // namespace opdock::core
