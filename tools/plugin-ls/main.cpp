@@ -13,6 +13,7 @@
 #include "cli/suggest.hpp"
 #include "cli/text_file.hpp"
 #include "document.hpp"
+#include "live_process.hpp"
 #include "machine.hpp"
 #include "observe/trace_file.hpp"
 #include "op-call/call.hpp"
@@ -88,7 +89,7 @@ std::string problem_of_device(const Host &host, const std::string &device) {
     }
 }
 
-int show_why(const Host &host, const Request &request, const Page &page) {
+json decision_of_host(const Host &host, const Request &request) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
     json decision = json::parse(host.explain(request.subject, device)); // what fails here is not the dtypes' fault
     if (!request.dtype.empty()) {
@@ -107,6 +108,10 @@ int show_why(const Host &host, const Request &request, const Page &page) {
     if (const std::string problem = problem_of_device(host, device); !problem.empty()) {
         decision["device_problem"] = problem; // why a chain on a device serves nobody
     }
+    return decision;
+}
+
+int show_why(json decision, const Request &request, const Page &page) {
     decision["schema"] = "opdock.plugin-ls.why/1";
     if (request.json) {
         cli::print_document(decision);
@@ -117,8 +122,7 @@ int show_why(const Host &host, const Request &request, const Page &page) {
     return decision.at("chain").empty() && !on_cpu ? cli::exit_absent : cli::exit_fine;
 }
 
-void show_devices(const Host &host, const Request &request, const Page &page) {
-    const json devices = json::parse(host.devices());
+void show_devices(const json &devices, const Request &request, const Page &page) {
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-ls.devices/1"}, {"devices", devices}});
     } else {
@@ -229,6 +233,14 @@ std::string as_text(const Request &request, const json &document, const Page &pa
     }
 }
 
+void show_document(const Request &request, const json &document, const Page &page) {
+    if (const json shown = narrowed(request, document); request.json) {
+        cli::print_document(shown);
+    } else {
+        std::cout << as_text(request, shown, page);
+    }
+}
+
 // Answers that list the plugins, to people; everybody else learns from the log what was not taken.
 bool lists_plugins(const Request &request) {
     return !request.json && (request.show == Show::everything || request.show == Show::rejected);
@@ -242,22 +254,60 @@ int show_of_host(const Request &request, const Page &page) {
     if (request.show == Show::exists) {
         code = show_exists(request, document);
     } else if (request.show == Show::devices) {
-        show_devices(host, request, page);
+        show_devices(json::parse(host.devices()), request, page);
     } else if (request.show == Show::freeze) {
         cli::print_document(json::parse(host.freeze()));
     } else if (request.show == Show::frozen) {
         show_frozen(host, request.subject);
     } else if (request.show == Show::why) {
         find_op(document, request.subject);
-        code = show_why(host, request, page);
-    } else if (const json shown = narrowed(request, document); request.json) {
-        cli::print_document(shown);
+        code = show_why(decision_of_host(host, request), request, page);
     } else {
-        std::cout << as_text(request, shown, page);
+        show_document(request, document, page);
     }
     // Of a plugin that is not shown the log tells.
     log.leave_out_what(request.show == Show::rejected ? narrowed(request, document) : document);
     return lacks_requested(document) ? cli::exit_absent : code;
+}
+
+json or_null(const std::string &text) {
+    return text.empty() ? json() : json(text);
+}
+
+int show_of_process(const Request &request, const Page &page) {
+    const auto ask = [&](const json &question) { return ask_process(request.process, question); };
+    switch (request.show) {
+    case Show::reload:
+        ask({{"ask", "reload_policy"}});
+        std::cout << "process " << request.process << " has read its policy again\n";
+        return cli::exit_fine;
+    case Show::reset_health:
+        ask({{"ask", "reset_health"}, {"op", request.subject == "all" ? json() : json(request.subject)}});
+        std::cout << "process " << request.process << " tries again what failed, of "
+                  << (request.subject == "all" ? "every op" : "op " + request.subject) << '\n';
+        return cli::exit_fine;
+    case Show::devices:
+        show_devices(ask({{"ask", "devices"}}), request, page);
+        return cli::exit_fine;
+    default:
+        break;
+    }
+    const json document = ask({{"ask", "describe"}});
+    if (request.show == Show::why) {
+        find_op(document, request.subject);
+        return show_why(ask({{"ask", "explain"},
+                             {"op", request.subject},
+                             {"device", or_null(request.device)},
+                             {"dtypes", or_null(request.dtype)}}),
+                        request, page);
+    }
+    show_document(request, document, page);
+    if (request.show == Show::everything && !request.json) {
+        std::cout << "\n"
+                  << page.paint(cli::Tint::heading, "CALLS") << " so far\n"
+                  << render_counters(document.at("counters"), page);
+    }
+    return cli::exit_fine;
 }
 
 int show(const Request &request) {
@@ -274,9 +324,8 @@ int show(const Request &request) {
     case Show::bug_report:
         return show_bug_report(request);
     default:
-        break;
+        return request.process.empty() ? show_of_host(request, page) : show_of_process(request, page);
     }
-    return show_of_host(request, page);
 }
 
 } // namespace

@@ -37,6 +37,9 @@ std::string render_policy(const nlohmann::json &policy, const Page &page);
 // Every variable of opdock: whether it is set, and to what.
 std::string render_variables(const nlohmann::json &variables, const Page &page);
 
+// What opdock_counters returned: implementations that calls came to.
+std::string render_counters(const nlohmann::json &counters, const Page &page);
+
 // What opdock_devices returned.
 std::string render_devices(const nlohmann::json &devices, const Page &page);
 

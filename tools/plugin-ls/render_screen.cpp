@@ -231,6 +231,28 @@ std::string render_vendors(const json &vendors, const Page &page) {
     return table.text(page);
 }
 
+std::string render_counters(const json &counters, const Page &page) {
+    Table table;
+    table.head({"op", "implementation", "served", "declined", "failed", "in place of others"});
+    for (const json &one : counters) {
+        std::string fallbacks;
+        for (const auto &[reason, count] : one.at("fallbacks").items()) {
+            if (count != 0) {
+                fallbacks += (fallbacks.empty() ? "" : ", ") + words(count) + " " + reason;
+            }
+        }
+        if (one.at("served") != 0 || one.at("declined") != 0 || one.at("failed") != 0) {
+            table.row({{words(one.at("op"))},
+                       {words(one.at("impl_id"))},
+                       {words(one.at("served"))},
+                       {words(one.at("declined"))},
+                       {words(one.at("failed")), one.at("failed") == 0 ? Tint::plain : Tint::bad},
+                       {fallbacks}});
+        }
+    }
+    return table.text(page);
+}
+
 std::string render_screen(const json &document, bool verbose, const Page &page, bool narrowed) {
     const json &host = document.at("host");
     std::string text = "opdock " + words(host.at("version")) + ", ABI " + words(host.at("abi").at(0)) + "." +

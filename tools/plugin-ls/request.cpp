@@ -4,6 +4,8 @@
 #include <memory>
 #include <string_view>
 
+#include "live_process.hpp"
+
 namespace opdock::plugin_ls {
 namespace {
 
@@ -21,6 +23,9 @@ constexpr const char *examples = R"(Examples:
   plugin-ls --frozen job.json                  with what serves elsewhere
   plugin-ls --trace t.json >killed.json        the calls of a killed process
   PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
+  plugin-ls --pid 1204                         of a process that has been
+                                               started with PLUGIN_LIVE=1
+  plugin-ls --pid 1204 --reset-health gelu     try again what failed in it
 
 Exit codes: 0 fine; 1 what was asked for is absent or differs, a module that
 was named was not taken, whatever the question, or the host did not open; 2
@@ -76,6 +81,12 @@ cli::CommandLine describe_options(Request &request) {
     asks("trace", "FILE", Show::trace,
          "what PLUGIN_TRACE=FILE left of a process that was killed, as Perfetto reads it");
     asks("bug-report", nullptr, Show::bug_report, "everything somebody needs who cannot see this machine");
+    line.text("pid", "PID", request.process, is_process_name,
+              "a process id such as 1204, or 1204.2 for its second host",
+              "ask the host of this running process, which was started with PLUGIN_LIVE=1");
+    asks("reload", nullptr, Show::reload, "with --pid: the process reads its policy from variables and files again");
+    asks("reset-health", "OP", Show::reset_health,
+         "with --pid: implementations of this op that failed are tried again; \"all\": of every op");
     line.modules(request.modules, "search this plugin file or directory first; may be repeated");
     line.prefix();
     line.flag("rescan", request.rescan, "try every plugin again, also those that failed before");
@@ -96,13 +107,20 @@ cli::CommandLine describe_options(Request &request) {
     line.conflict({"dtype"}, {"shape", "attr"}, " has no meaning with --shape, which says the dtypes");
     line.conflict({"rescan"}, {"check", "trace", "version"},
                   " has no meaning with --check, --trace and --version, which open no host");
-    line.conflict({"json"}, {"exists", "frozen", "trace", "bug-report", "version"},
-                  " has no meaning with --exists, --frozen, --trace, --bug-report and --version");
+    line.need({"reload", "reset-health"}, {"pid"}, " is done to a process, which --pid names");
+    line.conflict({"pid"}, {"check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
+                  "--pid shows plugins, ops, decisions, policy and devices of a running process");
+    line.conflict({"pid"}, {"modules", "rescan", "shape", "attr"},
+                  "--pid opens no host, and knows the calls of the process only by their dtypes");
+    line.conflict({"json"}, {"exists", "frozen", "trace", "bug-report", "reload", "reset-health", "version"},
+                  " has no meaning with --exists, --frozen, --trace, --bug-report, --reload, --reset-health and "
+                  "--version");
     return line;
 }
 
 void check_request(const cli::CommandLine & /*line*/, Request &request) {
-    if (request.show == Show::op || request.show == Show::why) {
+    if (request.show == Show::op || request.show == Show::why ||
+        (request.show == Show::reset_health && request.subject != "all")) {
         request.subject = cli::op_called(request.subject);
     }
     if (request.show == Show::check || request.show == Show::frozen || request.show == Show::trace) {

@@ -24,12 +24,15 @@ enum class Show {
     frozen,
     trace,
     bug_report,
+    reload,
+    reset_health,
     version
 };
 
 struct Request {
     Show show = Show::everything;
-    std::string subject; // what --op, --why, --check, --exists, --frozen and --trace were given
+    std::string subject; // what --op, --why, --check, --exists, --frozen, --trace and --reset-health were given
+    std::string process; // --pid; "" opens a host
     std::string device;  // --why; "" is cpu
     Filter filter;       // of the list of plugins and ops, --op and --rejected
     std::string dtype;   // --why; "" is any

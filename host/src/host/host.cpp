@@ -103,12 +103,14 @@ void Host::open(const HostOptions &options) {
     if (!observed.asks_for_nothing()) {
         observation_ = std::make_shared<Observation>(*this, observed);
     }
-    if (observation_ || observer() != nullptr) {
+    open_live_socket();
+    if (live_socket_ || observation_ || observer() != nullptr) {
         work_at_exit_of_open_hosts();
     }
 }
 
 void Host::close() {
+    live_socket_.reset();
     std::optional<ClosingHost> closing;
     try {
         closing.emplace(thread_state());
@@ -174,6 +176,7 @@ void Host::reset_health(const char *op, const char *impl_id) {
 }
 
 void Host::start_over_in_child() {
+    live_socket_.reset();
     table_->users = 0; // those of the parent's other threads
     auto *fresh = new Loading;
     fresh->of_parent = &loading();
@@ -191,13 +194,17 @@ void Host::work_in_child() {
 }
 
 std::function<void()> Host::work_at_exit() const {
-    std::function<void()> of_calls = CallHost::work_at_exit();
-    return observation_ ? [observation = observation_, of_calls] {
-        observation->end();
+    return [live = live_socket_, observation = observation_, of_calls = CallHost::work_at_exit()] {
+        if (live) {
+            live->end();
+        }
+        if (observation) {
+            observation->end();
+        }
         if (of_calls) {
             of_calls();
         }
-    } : of_calls;
+    };
 }
 
 } // namespace opdock::core

@@ -14,6 +14,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "dispatch/call_host.hpp"
+#include "host/live_socket.hpp"
 #include "host/loading.hpp"
 #include "host/observation.hpp"
 #include "host/plugin_table.hpp"
@@ -96,6 +97,8 @@ class Host : public CallHost, public PluginOpener {
     DLDevice named_device(std::string_view text) const;
     nlohmann::json explain(std::string_view op, const char *device, const char *dtypes, const PolicyPtr &policy) const;
     nlohmann::json explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &policy);
+    // To a question of another process: host_live.cpp has both. Throws.
+    nlohmann::json answer(const nlohmann::json &question);
 
     // See opdock_tune and what follows it.
     nlohmann::json tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id,
@@ -112,6 +115,7 @@ class Host : public CallHost, public PluginOpener {
   private:
     Host(const HostOptions &options, Environment environment, PluginTablePtr table);
     void open(const HostOptions &options);
+    void open_live_socket();
     void close();
     void load_found(const HostOptions &options, Catalog &into);
     void log_impl_ids(const Catalog &catalog) const;
@@ -208,6 +212,7 @@ class Host : public CallHost, public PluginOpener {
     std::vector<SearchProblem> problems_;
     std::atomic<Loading *> loading_;
     std::shared_ptr<Observation> observation_; // null where nobody asks for it
+    std::shared_ptr<LiveSocket> live_socket_;  // null where LIVE does not ask for it
 };
 
 } // namespace opdock::core

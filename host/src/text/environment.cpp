@@ -53,7 +53,8 @@ std::string capped(const VariableInfo &row, const std::string &name, const std::
     return value.substr(0, end);
 }
 
-// One of the folders of the XDG base directory specification: its variable, and where it is below the home directory.
+// One of the folders of the XDG base directory specification: its variable, and where it is below the home directory;
+// null: nowhere.
 std::string user_folder(const RawEnvironment &raw, const char *variable, const char *below_home,
                         std::vector<std::string> &warnings) {
     const auto absolute = [&](const char *name) -> std::string {
@@ -72,7 +73,7 @@ std::string user_folder(const RawEnvironment &raw, const char *variable, const c
     if (std::string folder = absolute(variable); !folder.empty()) {
         return folder;
     }
-    const std::string home = absolute("HOME");
+    const std::string home = below_home != nullptr ? absolute("HOME") : "";
     return home.empty() ? home : home + below_home;
 }
 
@@ -135,7 +136,8 @@ void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std:
 
 // Whether the variable is read, or may be one of ours with a slip in its prefix.
 bool may_be_ours(std::string_view name, std::string_view prefix) {
-    constexpr std::array others = {"HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "LD_LIBRARY_PATH"};
+    constexpr std::array others = {
+        "HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH"};
     const std::string letters = letters_of(name);
     return name.starts_with(prefix) || std::find(others.begin(), others.end(), name) != others.end() ||
            std::any_of(all_variables.begin(), all_variables.end(),
@@ -268,6 +270,7 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
                                                  raw.contains("XDG_CACHE_HOME") ? environment.warnings : again);
         environment.user_config_dir = user_folder(raw, "XDG_CONFIG_HOME", "/.config",
                                                   raw.contains("XDG_CONFIG_HOME") ? environment.warnings : again);
+        environment.user_runtime_dir = user_folder(raw, "XDG_RUNTIME_DIR", nullptr, environment.warnings);
         if (const auto path = raw.find("LD_LIBRARY_PATH"); path != raw.end()) {
             environment.library_path = path->second;
         }

@@ -44,6 +44,8 @@ struct Environment {
     std::string user_cache_dir;
     // $XDG_CONFIG_HOME, or .config in the home directory; empty as above.
     std::string user_config_dir;
+    // $XDG_RUNTIME_DIR; empty when it is not an absolute path, and as above.
+    std::string user_runtime_dir;
     // LD_LIBRARY_PATH when the program started: where the dynamic loader looks for libraries; empty when it was not
     // set, and as above.
     std::string library_path;

@@ -29,6 +29,7 @@ enum class Variable {
     log_level,
     metrics,
     report,
+    live,
 };
 
 // One row of the table of variables, from which the documentation and `--help` are written.
@@ -108,6 +109,8 @@ inline constexpr std::array all_variables = {
                  "1: a table on stderr of what serves each op when a host is opened, and at the end of how often each "
                  "implementation was called; signal: the second one at each SIGUSR1, too.",
                  ""},
+    VariableInfo{Variable::live, "LIVE", "1 or 0", "0",
+                 "1: 'plugin-ls --pid' of the same user asks the running process: what serves, what is in force.", ""},
 };
 
 constexpr bool has_row_for_each() {

@@ -75,9 +75,11 @@ TEST_CASE("json with an answer that has no document is a usage error") {
     CHECK_THROWS_AS(parse_request({"--json", "--exists", "x"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--json", "--bug-report"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--json", "--version"}), UsageError);
-    CHECK_THROWS_WITH_AS(parse_request({"--format", "json", "--version"}),
-                         "--format json has no meaning with --exists, --frozen, --bug-report and --version",
-                         UsageError);
+    CHECK_THROWS_WITH_AS(
+        parse_request({"--format", "json", "--version"}),
+        "--format json has no meaning with --exists, --frozen, --trace, --bug-report, --reload, --reset-health and "
+        "--version",
+        UsageError);
 }
 
 TEST_CASE("an empty value is a usage error") {
