@@ -411,7 +411,7 @@ TEST_CASE("a process that exits without closing its host leaves both files, too"
     const pid_t child = ::fork();
     if (child == 0) {
         ::alarm(60);
-        auto *host = new MadeHost(folder.both()); // for good
+        static auto *const host = new MadeHost(folder.both()); // for good
         host->add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
         Rows rows;
         for (int i = 0; i < 3000; ++i) {

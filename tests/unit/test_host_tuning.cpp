@@ -16,7 +16,7 @@
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
-#include "tuner/agreement.hpp"
+#include "observe/agreement.hpp"
 
 using namespace opdock;
 using namespace opdock::test;

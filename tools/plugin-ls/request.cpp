@@ -40,6 +40,31 @@ bool is_device(const std::string &text) {
                           (!index.empty() && index.find_first_not_of("0123456789") == std::string_view::npos));
 }
 
+// Which options go with which questions.
+void declare_belongings(cli::CommandLine &line) {
+    line.need({"dtype"}, {"why"}, " belongs to --why");
+    line.conflict(
+        {"plugin", "vendor"},
+        {"why", "paths", "policy", "devices", "check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
+        "--plugin and --vendor narrow the list of plugins and ops, and --op and --rejected");
+    line.conflict(
+        {"device"},
+        {"paths", "policy", "devices", "check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
+        " belongs to --why, --op, and the list of plugins and ops");
+    line.need({"shape", "attr"}, {"why"}, "--shape and --attr belong to --why");
+    line.conflict({"dtype"}, {"shape", "attr"}, " has no meaning with --shape, which says the dtypes");
+    line.conflict({"rescan"}, {"check", "trace", "version"},
+                  " has no meaning with --check, --trace and --version, which open no host");
+    line.need({"reload", "reset-health"}, {"pid"}, " is done to a process, which --pid names");
+    line.conflict({"pid"}, {"check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
+                  "--pid shows plugins, ops, decisions, policy and devices of a running process");
+    line.conflict({"pid"}, {"modules", "rescan", "shape", "attr"},
+                  "--pid opens no host, and knows the calls of the process only by their dtypes");
+    line.conflict({"json"}, {"exists", "frozen", "trace", "bug-report", "reload", "reset-health", "version"},
+                  " has no meaning with --exists, --frozen, --trace, --bug-report, --reload, --reset-health and "
+                  "--version");
+}
+
 cli::CommandLine describe_options(Request &request) {
     cli::CommandLine line(56);
     const auto first = std::make_shared<const char *>(nullptr);
@@ -94,27 +119,7 @@ cli::CommandLine describe_options(Request &request) {
     line.flag("verbose,v", request.verbose, "with details of every implementation, builds of plugins, and vendors");
     asks("version", nullptr, Show::version, cli::CommandLine::version_help);
     line.help();
-    line.need({"dtype"}, {"why"}, " belongs to --why");
-    line.conflict(
-        {"plugin", "vendor"},
-        {"why", "paths", "policy", "devices", "check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
-        "--plugin and --vendor narrow the list of plugins and ops, and --op and --rejected");
-    line.conflict(
-        {"device"},
-        {"paths", "policy", "devices", "check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
-        " belongs to --why, --op, and the list of plugins and ops");
-    line.need({"shape", "attr"}, {"why"}, "--shape and --attr belong to --why");
-    line.conflict({"dtype"}, {"shape", "attr"}, " has no meaning with --shape, which says the dtypes");
-    line.conflict({"rescan"}, {"check", "trace", "version"},
-                  " has no meaning with --check, --trace and --version, which open no host");
-    line.need({"reload", "reset-health"}, {"pid"}, " is done to a process, which --pid names");
-    line.conflict({"pid"}, {"check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
-                  "--pid shows plugins, ops, decisions, policy and devices of a running process");
-    line.conflict({"pid"}, {"modules", "rescan", "shape", "attr"},
-                  "--pid opens no host, and knows the calls of the process only by their dtypes");
-    line.conflict({"json"}, {"exists", "frozen", "trace", "bug-report", "reload", "reset-health", "version"},
-                  " has no meaning with --exists, --frozen, --trace, --bug-report, --reload, --reset-health and "
-                  "--version");
+    declare_belongings(line);
     return line;
 }
 

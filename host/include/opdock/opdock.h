@@ -404,13 +404,16 @@ OPDOCK_API opdock_status opdock_tune_merge(const char *const *texts, const char 
 
 /* How often the calls of each op came to each implementation in this process, as JSON: [{"op", "impl_id", "plugin",
  * "vendor", "served", "declined", "failed", "fallbacks": {"declined", "failed", "running", "all_dropped",
- * "all_failed"}}], for every implementation that could have been tried so far. A run of a prepared call counts like a
- * call; what declines or fails while a call is prepared counts once.
+ * "all_failed"}, "shadows": {"agreed", "disagreed", "left_out"}}], for every implementation that could have been tried
+ * so far. A run of a prepared call counts like a call; what declines or fails while a call is prepared counts once.
  *
  * "declined" is OPDOCK_UNSUPPORTED, from the kernel or from what is asked before it; "failed" is any other status.
  * "fallbacks" says which of "served" came to it in place of another implementation, by what became of the first one
  * that was tried: it declined, it failed, or it was running on the thread already. The last two are calls of another
  * device that were served on the CPU (fallback_to_cpu), by the status there.
+ *
+ * "shadows" are the calls that PLUGIN_SHADOW had compared with a second implementation; "left_out" are those for which
+ * it could not be run.
  *
  * Numbers only grow until the host is closed. In a forked child all begin with 0. Threads count without locks, and what
  * is under way while this reads is counted the next time. */

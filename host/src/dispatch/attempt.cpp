@@ -1,6 +1,7 @@
 #include "dispatch/attempt.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -249,6 +250,13 @@ void Attempt::put_observer_before_kernel(const CallShape &shape) {
     }
 }
 
+void Attempt::put_shadow_beside_kernel() {
+    shadow.rule = is_observed ? shadow_rule_for(host.shadow_rules(), implementation.op) : nullptr;
+    if (shadow.rule != nullptr) {
+        shadow.kernel = std::exchange(kernel, run_with_shadow);
+    }
+}
+
 opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
     const Tenancy::Visit visit(implementation.tenancy.get());
     opdock_status status = choose(shape, ask_supports, given);
@@ -285,6 +293,7 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const 
     }
     kernel = implementation.tenancy ? run_while_there : callbacks.kernel;
     put_observer_before_kernel(shape);
+    put_shadow_beside_kernel();
     alignment_mask = implementation.alignment > 1 ? implementation.alignment - 1 : 0;
     plain = provider == nullptr && workspace_size == 0 && map.empty();
     ready = true;

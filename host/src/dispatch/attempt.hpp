@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dispatch/deployment.hpp"
+#include "dispatch/shadow.hpp"
 #include "load/registration.hpp"
 #include "observe/observed_call.hpp"
 #include "signature/call_shape.hpp"
@@ -66,6 +67,7 @@ struct Attempt {
     std::vector<std::string> excluded; // what `where` excludes for the call, where an explanation is wanted
     std::atomic<uint64_t> observed_calls{0};
     ObservedCall observed; // where the host is observed: `kernel` calls the implementation's through it
+    Shadow shadow;         // where calls of the op have shadows: `kernel` calls the above through it
 
   private:
     opdock_status declined(const std::string &why);
@@ -74,6 +76,7 @@ struct Attempt {
     opdock_status choose_config(const TuneConfig *given);
     opdock_status ask_heuristic(const DeploymentTuning *tuning);
     void put_observer_before_kernel(const CallShape &shape);
+    void put_shadow_beside_kernel();
 
     std::vector<const DLTensor *> tensors_; // of the shorter form
     std::vector<uint32_t> first_;           // of the shorter form

@@ -55,7 +55,18 @@ std::array<uint64_t, n_counts> CallCounts::sums() const {
     return sums;
 }
 
+std::array<uint64_t, n_shadow_counts> CallCounts::shadows() const {
+    std::array<uint64_t, n_shadow_counts> counts{};
+    for (size_t i = 0; i < n_shadow_counts; ++i) {
+        counts.at(i) = shadows_.at(i).load(std::memory_order_relaxed);
+    }
+    return counts;
+}
+
 void CallCounts::start_over_in_child() {
+    for (auto &count : shadows_) {
+        count.store(0, std::memory_order_relaxed);
+    }
     each_row([](CountRow &row) {
         for (auto &count : row.counts) {
             count.store(0, std::memory_order_relaxed);
@@ -88,11 +99,15 @@ std::vector<CountedImplementation> AllCallCounts::all() const {
         const Implementation &its = one->implementation();
         CountedImplementation &counted = sorted[{its.op, its.impl_id, its.plugin}];
         if (counted.op.empty()) {
-            counted = {its.op, its.impl_id, its.plugin, its.vendor, {}};
+            counted = {its.op, its.impl_id, its.plugin, its.vendor, {}, {}};
         }
         const std::array<uint64_t, n_counts> sums = one->sums();
         for (size_t i = 0; i < n_counts; ++i) {
             counted.counts.at(i) += sums.at(i);
+        }
+        const std::array<uint64_t, n_shadow_counts> shadows = one->shadows();
+        for (size_t i = 0; i < n_shadow_counts; ++i) {
+            counted.shadows.at(i) += shadows.at(i);
         }
     }
     std::vector<CountedImplementation> all;

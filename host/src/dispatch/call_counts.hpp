@@ -38,6 +38,14 @@ inline constexpr Count first_fallback = Count::after_declined;
 // "served"; of fallbacks the reason, such as "all_dropped".
 std::string_view count_name(Count count);
 
+// What became of a call that should have a shadow (dispatch/shadow.hpp).
+enum class ShadowCount : uint8_t {
+    agreed,
+    disagreed,
+    left_out, // nothing was compared
+};
+inline constexpr size_t n_shadow_counts = 3;
+
 inline Count outcome_of(opdock_status status) {
     return status == OPDOCK_OK ? Count::served : status == OPDOCK_UNSUPPORTED ? Count::declined : Count::failed;
 }
@@ -81,7 +89,11 @@ class CallCounts {
     // By a thread that has no memory for a row: exact too, and slower.
     void add_without_row(Count count) { shared_.of(count).fetch_add(1, std::memory_order_relaxed); }
 
+    // Of calls with a shadow, which are few.
+    void add(ShadowCount count) { shadows_[static_cast<size_t>(count)].fetch_add(1, std::memory_order_relaxed); }
+
     std::array<uint64_t, n_counts> sums() const;
+    std::array<uint64_t, n_shadow_counts> shadows() const;
     // In a forked child, which has made no call yet.
     void start_over_in_child();
 
@@ -104,13 +116,16 @@ class CallCounts {
     CallCounts *const older_;
     std::array<std::atomic<CountRow *>, 28> blocks_{};
     mutable CountRow shared_;
+    std::array<std::atomic<uint64_t>, n_shadow_counts> shadows_{};
 };
 
 struct CountedImplementation {
     std::string op, impl_id, plugin, vendor;
     std::array<uint64_t, n_counts> counts{};
+    std::array<uint64_t, n_shadow_counts> shadows{};
 
     uint64_t of(Count count) const { return counts[static_cast<size_t>(count)]; }
+    uint64_t of(ShadowCount count) const { return shadows[static_cast<size_t>(count)]; }
 };
 
 // The counts of all implementations that a host has used.

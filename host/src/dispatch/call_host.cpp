@@ -30,6 +30,11 @@ void CallHost::start_observing(CallObserver::Options options) {
     observer_ = observer->watches() ? std::move(observer) : nullptr;
 }
 
+void CallHost::start_shadows(std::vector<ShadowRule> rules, std::string source) {
+    shadow_rules_ = std::move(rules);
+    shadow_source_ = std::move(source);
+}
+
 std::function<void()> CallHost::work_at_exit() const {
     return observer_ ? [observer = observer_] { observer->finish(); } : std::function<void()>();
 }

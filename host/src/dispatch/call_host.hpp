@@ -17,6 +17,7 @@
 #include "dispatch/call_thread.hpp"
 #include "dispatch/chain.hpp"
 #include "dispatch/ledger.hpp"
+#include "dispatch/shadow.hpp"
 #include "observe/call_observer.hpp"
 #include "opdock/opdock.h"
 #include "resolve/resolve_error.hpp"
@@ -65,6 +66,9 @@ class CallHost {
     CallObserver *observer() const { return observer_.get(); }
     // Of sampled calls; empty where nobody asked for them.
     std::vector<Latency> latencies() const { return observer_ ? observer_->latencies() : std::vector<Latency>(); }
+    // Of calls that have shadows, and the variable that asks for them.
+    std::span<const ShadowRule> shadow_rules() const { return shadow_rules_; }
+    const std::string &shadow_source() const { return shadow_source_; }
     const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
     // Grows with each change of anything that a decision depends on.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -141,6 +145,8 @@ class CallHost {
 
     // Watches calls that are made ready from here on.
     void start_observing(CallObserver::Options options);
+    // The same of shadows.
+    void start_shadows(std::vector<ShadowRule> rules, std::string source);
     // Writes what was observed, gives back plans and states of devices. No call may be made from here on.
     void end_calls();
 
@@ -170,6 +176,8 @@ class CallHost {
 
   private:
     std::shared_ptr<CallObserver> observer_; // null where nobody watches
+    std::vector<ShadowRule> shadow_rules_;
+    std::string shadow_source_;
 
     // The implementations of a decision that health keeps out and that may be tried again at some time.
     std::vector<Deployment *> waiting_for_retry(Ledger &ledger, const CatalogOp &op, const Decision &decision,

@@ -67,6 +67,7 @@ struct CallThread : ThreadState {
     std::array<Launch, 8> launches = {};
     uint32_t n_launches = 0;
     TraceCursor trace;
+    bool is_in_shadow = false; // runs a shadow, whose calls have none
 
     Slot &slot(uint32_t index);
 };

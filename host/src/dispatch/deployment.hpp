@@ -75,9 +75,11 @@ class Deployment {
 
     // Of the implementation, on every device.
     CallCounts &counts() const { return counts_; }
-    // Of lines of the log about heuristics that fail, and about tuning of first calls: shapes have no end.
+    // Of lines of the log about heuristics that fail, and about tuning of first calls: shapes have no end. And of
+    // shadows.
     LinePause &heuristic_lines() { return heuristic_lines_; }
     LinePause &tuning_lines() { return tuning_lines_; }
+    LinePause &shadow_lines() { return shadow_lines_; }
 
   private:
     const Implementation &implementation_;
@@ -107,6 +109,7 @@ class Deployment {
     std::atomic<bool> called_{false};
     LinePause heuristic_lines_;
     LinePause tuning_lines_;
+    LinePause shadow_lines_;
 };
 
 } // namespace opdock::core

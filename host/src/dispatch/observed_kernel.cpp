@@ -9,7 +9,7 @@
 namespace opdock::core {
 namespace {
 
-Attempt &attempt_of(const opdock_problem *problem) {
+Attempt &observed_attempt(const opdock_problem *problem) {
     return *static_cast<Attempt *>(problem->host_data);
 }
 
@@ -97,53 +97,53 @@ class TimedCall {
     return timed.status = observed.kernel(problem, call);
 }
 
-uint64_t count(Attempt &attempt) {
+uint64_t count_observed(Attempt &attempt) {
     return attempt.observed.call->count(attempt.observed_calls);
 }
 
-opdock_status run_counted(const opdock_problem *problem, const opdock_call *call) {
-    Attempt &attempt = attempt_of(problem);
+opdock_status observe_counted(const opdock_problem *problem, const opdock_call *call) {
+    Attempt &attempt = observed_attempt(problem);
     const ObservedCall &observed = attempt.observed;
-    const uint64_t number = count(attempt);
+    const uint64_t number = count_observed(attempt);
     if (CountedCall::is_sampled(number)) [[unlikely]] {
         return run_timed(observed, number, problem, call);
     }
     return observed.kernel(problem, call);
 }
 
-opdock_status run_traced(const opdock_problem *problem, const opdock_call *call) {
-    const ObservedCall &observed = attempt_of(problem).observed;
+opdock_status observe_traced(const opdock_problem *problem, const opdock_call *call) {
+    const ObservedCall &observed = observed_attempt(problem).observed;
     TracedCall traced(observed);
     return traced.status = observed.kernel(problem, call);
 }
 
-opdock_status run_traced_and_counted(const opdock_problem *problem, const opdock_call *call) {
-    Attempt &attempt = attempt_of(problem);
+opdock_status observe_traced_and_counted(const opdock_problem *problem, const opdock_call *call) {
+    Attempt &attempt = observed_attempt(problem);
     const ObservedCall &observed = attempt.observed;
-    const uint64_t number = count(attempt);
+    const uint64_t number = count_observed(attempt);
     if (CountedCall::is_sampled(number)) [[unlikely]] {
         return run_timed(observed, number, problem, call);
     }
-    return run_traced(problem, call);
+    return observe_traced(problem, call);
 }
 
 // On a device that tells times: asks it each time.
-opdock_status run_traced_on_device(const opdock_problem *problem, const opdock_call *call) {
-    Attempt &attempt = attempt_of(problem);
+opdock_status observe_on_device(const opdock_problem *problem, const opdock_call *call) {
+    Attempt &attempt = observed_attempt(problem);
     const ObservedCall &observed = attempt.observed;
-    return run_timed(observed, observed.counts ? count(attempt) : 0, problem, call);
+    return run_timed(observed, observed.counts ? count_observed(attempt) : 0, problem, call);
 }
 
 } // namespace
 
 opdock_kernel observing_kernel(const ObservedCall &observed) {
     if (observed.ring == nullptr) {
-        return run_counted;
+        return observe_counted;
     }
     if (observed.timer != nullptr) {
-        return run_traced_on_device;
+        return observe_on_device;
     }
-    return observed.counts ? run_traced_and_counted : run_traced;
+    return observed.counts ? observe_traced_and_counted : observe_traced;
 }
 
 } // namespace opdock::core

@@ -1,6 +1,7 @@
 #include "dispatch/prepare.hpp"
 
 #include <array>
+#include <optional>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -196,10 +197,12 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     auto shape = std::make_unique<CallShape>(*declared.signature, bound);
     std::string tried;
     std::vector<Failure> failures;
+    std::optional<Count> fallback; // what became of the first that was tried
     for (const Link &link : chain.links) {
         if (is_active(call_thread(), *link.implementation)) {
             tried += fmt::format("\n  '{}' is running on this thread and must not call itself",
                                  link.implementation->impl_id);
+            fallback = fallback.value_or(Count::after_running);
             continue;
         }
         auto attempt = std::make_unique<Attempt>(host, *link.deployment);
@@ -212,11 +215,12 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         if (status == OPDOCK_OK) {
             auto prepared = std::make_unique<Prepared>(host, std::move(shape), std::move(attempt), args);
             prepared->generation = generation;
-            host.note_serving(chain, *link.implementation, failures);
+            host.note_serving(chain, *link.implementation, failures, fallback);
             thread_state().forget_message(); // what was said so far is not about the runs to come
             return prepared;
         }
         link.deployment->counts().row(call_thread().number).add(outcome_of(status));
+        fallback = fallback.value_or(fallback_after(outcome_of(status)));
         const std::string outcome =
             fmt::format("'{}' returned {}: {}", link.implementation->impl_id, status_text(status), attempt->reason);
         check_may_go_on(op, bound.device, status, outcome, chain.decision.policy);

@@ -18,6 +18,10 @@ using nlohmann::json;
 constexpr std::array fallbacks = {Count::after_declined, Count::after_failed, Count::after_running,
                                   Count::after_all_dropped, Count::after_all_failed};
 
+constexpr std::array shadow_names = {std::pair(ShadowCount::agreed, "agreed"),
+                                     std::pair(ShadowCount::disagreed, "disagreed"),
+                                     std::pair(ShadowCount::left_out, "left_out")};
+
 bool is_used(const CountedImplementation &one) {
     return std::any_of(one.counts.begin(), one.counts.end(), [](uint64_t count) { return count != 0; });
 }
@@ -85,6 +89,10 @@ json counters_json(std::span<const CountedImplementation> counted) {
         for (const Count reason : fallbacks) {
             after[std::string(count_name(reason))] = one.of(reason);
         }
+        json shadows = json::object();
+        for (const auto &[count, name] : shadow_names) {
+            shadows[name] = one.of(count);
+        }
         list.push_back({{"op", one.op},
                         {"impl_id", one.impl_id},
                         {"plugin", one.plugin},
@@ -92,7 +100,8 @@ json counters_json(std::span<const CountedImplementation> counted) {
                         {"served", one.of(Count::served)},
                         {"declined", one.of(Count::declined)},
                         {"failed", one.of(Count::failed)},
-                        {"fallbacks", std::move(after)}});
+                        {"fallbacks", std::move(after)},
+                        {"shadows", std::move(shadows)}});
     }
     return list;
 }
@@ -114,6 +123,13 @@ std::string open_metrics(std::span<const CountedImplementation> counted, std::sp
         for (const Count reason : fallbacks) {
             text += fmt::format("opdock_fallbacks_total{{{},reason={}}} {}\n", labels_of(one),
                                 label_value(count_name(reason)), one.of(reason));
+        }
+    }
+    add_family(text, "opdock_shadows", "Calls that were to be compared with a shadow, by what became of that.");
+    for (const CountedImplementation &one : counted) {
+        for (const auto &[count, name] : shadow_names) {
+            text += fmt::format("opdock_shadows_total{{{},result={}}} {}\n", labels_of(one), label_value(name),
+                                one.of(count));
         }
     }
     add_latencies(text, latencies);

@@ -88,6 +88,10 @@ void Host::open(const HostOptions &options) {
     const Observation::Settings observed = Observation::Settings::of(environment_); // a wrong one is no news later
     start_observing({wanted_file(environment_, Variable::trace), wanted_file(environment_, Variable::record),
                      observed.metrics.has_value()});
+    if (const std::string *shadow = environment_.find(Variable::shadow)) {
+        start_shadows(parse_shadow_rules(*shadow, environment_.place(Variable::shadow)),
+                      environment_.name(Variable::shadow));
+    }
     LoadedPolicy policy = load_policy(environment_, system_policy_file_);
     for (const std::string &warning : policy.warnings) {
         log_.warning(warning);

@@ -13,9 +13,9 @@ namespace opdock::core {
 namespace {
 
 // Half of what the reader takes, whatever counts.
-constexpr size_t most_bytes = most_yaml_bytes / 2;
-constexpr size_t most_values = most_yaml_nodes / 2;
-constexpr size_t most_commas = most_yaml_flow_indicators / 2;
+constexpr size_t most_record_bytes = most_yaml_bytes / 2;
+constexpr size_t most_record_values = most_yaml_nodes / 2;
+constexpr size_t most_record_commas = most_yaml_flow_indicators / 2;
 
 std::string quoted(const std::string &text) {
     return nlohmann::json(visible_line(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -100,8 +100,8 @@ std::string record_text(const std::vector<const CountedCall *> &calls) {
         const std::string one = call->is_described ? call_text(*call, share) : "";
         const auto more_lines = static_cast<size_t>(std::count(one.begin(), one.end(), '\n'));
         const auto more_commas = static_cast<size_t>(std::count(one.begin(), one.end(), ','));
-        if (one.empty() || text.size() + one.size() > most_bytes || 2 * (lines + more_lines) > most_values ||
-            commas + more_commas > most_commas) {
+        if (one.empty() || text.size() + one.size() > most_record_bytes ||
+            2 * (lines + more_lines) > most_record_values || commas + more_commas > most_record_commas) {
             left_out += 1;
             continue;
         }

@@ -30,6 +30,7 @@ enum class Variable {
     metrics,
     report,
     live,
+    shadow,
 };
 
 // One row of the table of variables, from which the documentation and `--help` are written.
@@ -111,6 +112,10 @@ inline constexpr std::array all_variables = {
                  ""},
     VariableInfo{Variable::live, "LIVE", "1 or 0", "0",
                  "1: 'plugin-ls --pid' of the same user asks the running process: what serves, what is in force.", ""},
+    VariableInfo{Variable::shadow, "SHADOW", "OP=TOKEN@1/N;all=TOKEN@1/N", "not set",
+                 "A second implementation, of the order given, computes one of N (1000) calls of the op on the CPU, on "
+                 "copies, and the log says where the results differ.",
+                 ";"},
 };
 
 constexpr bool has_row_for_each() {

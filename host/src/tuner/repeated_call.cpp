@@ -11,7 +11,7 @@
 #include "load/plugin_call.hpp"
 #include "signature/dtype.hpp"
 #include "text/error.hpp"
-#include "tuner/agreement.hpp"
+#include "observe/agreement.hpp"
 
 namespace opdock::core {
 namespace {

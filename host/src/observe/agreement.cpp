@@ -1,4 +1,4 @@
-#include "tuner/agreement.hpp"
+#include "observe/agreement.hpp"
 
 #include <algorithm>
 #include <cmath>

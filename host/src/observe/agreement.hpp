@@ -1,4 +1,4 @@
-// Compares the results of two configs of one kernel, up to rounding.
+// Compares the results of two configs of one kernel, or of two implementations of one op, up to rounding.
 #pragma once
 
 #include <cstddef>
