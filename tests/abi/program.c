@@ -110,7 +110,8 @@ int main(int count, char **arguments) {
     expect(opdock_infer_outputs(op, &args, &spec, sizeof spec, 1, &n_specs) == OPDOCK_OK && n_specs >= 1 &&
                spec.ndim == 1 && spec.shape[0] == 4 && strcmp(spec.name, "y") == 0,
            "inferred outputs");
-    expect(opdock_served_count(host, "abi.scale", arguments[1], &served) == OPDOCK_OK && served == 3, "a count");
+    expect(opdock_served_count(host, "abi.scale", arguments[1], &served) == OPDOCK_OK && served == 5,
+           "a count, with prepared runs");
     expect(opdock_explain(host, "abi.scale", NULL, "f32", NULL, &text) == OPDOCK_OK && strstr(text, arguments[1]),
            "a decision");
     opdock_string_free(text);

@@ -101,6 +101,7 @@ void check_values(const Environment &environment) {
         try_variable(environment, row.id, [&] { check_orders(*value, place); });
         try_variable(environment, row.id, [&] { parse_trust(*value, place); });
     }
+    try_variable(environment, Variable::report, [&] { (void)environment.report(); });
     try_variable(environment, Variable::log_level, [&] {
         const std::int32_t level = environment.log_level(OPDOCK_LOG_INFO);
         require(level >= OPDOCK_LOG_DEBUG && level <= OPDOCK_LOG_ERROR, "a level is one of the log's");

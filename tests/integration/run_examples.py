@@ -2,8 +2,8 @@
 
     run_examples.py TOOL|DOCUMENT MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN PATH_OF_A_TOOL...
 
-In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, scripts that are wrong
-by one implementation, and libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
+In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, a trace, scripts that
+are wrong by one implementation, and libacme.so, which is ACME_PLUGIN. $PID is a process with an open host. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
 repository of two files. Those of a document come one after the other, on a terminal where every passphrase is the same
 and every other question is answered by an empty line. Each must exit with 0.
 """
@@ -13,6 +13,7 @@ import pathlib
 import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,11 @@ FLAGGEMS = """silu_and_mul_out:
 """
 
 
+# What a process leaves that was killed before it called anything: the header of host/src/observe/trace_format.hpp, and
+# room for a call.
+TRACE = struct.pack("=8sIIQQQQqd", b"opdockT1", 64, 0, 1, 0, 1, 0, 0, 1.0).ljust(4096 + 64, b"\0")
+
+
 def make_repository(folder, environment):
     """With the tags core_r0.9 and core_r0.10, at the first and changed since."""
     folder.mkdir()
@@ -147,6 +153,7 @@ def make_flagscale(folder, environment):
 def prepare(folder, environment, acme):
     make_repository(folder / "Megatron-LM", environment)
     (folder / "shapes.yaml").write_text(SHAPES, encoding="utf-8")
+    (folder / "t.json.ring").write_bytes(TRACE)
     (folder / "libacme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
     (folder / "tune_configs.yaml").write_text(FLAGGEMS, encoding="utf-8")
     shutil.copy(acme, folder / "libacme.so")
@@ -199,11 +206,25 @@ def make_environment(folder, tools, plugins):
     environment["PATH"] = ":".join([*(str(tool.parent) for tool in tools), environment["PATH"], str(folder)])
     for variable in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         environment[variable] = str(folder / "home")
+    environment["TMPDIR"] = str(folder)
+    environment["XDG_RUNTIME_DIR"] = str(folder / "run")
     environment["PLUGIN_TUNE_DB"] = str(folder / "tune.sqlite")
     environment["PLUGIN_MODULES"] = ":".join(map(str, plugins))
     environment["PLUGIN_MODULES_ONLY"] = "1"
     environment["PLUGIN_DEFAULT_PLUGINS"] = "opdock"  # as they were built, and not beside the library
     return environment
+
+
+def start_live_process(folder, environment):
+    """A process that can be asked for what serves in it, as long as it is not killed; $PID of the examples."""
+    command = ["plugin-run", "relu", "--in", "input=random:f32[4096,4096]", "--impl", "reference.cpp", "--repeat", "1000000"]
+    process = subprocess.Popen(command, cwd=folder, env=environment | {"PLUGIN_LIVE": "1"}, stdout=subprocess.DEVNULL)
+    environment["PID"] = str(process.pid)
+    ask = ["plugin-ls", "--pid", environment["PID"], "--paths"]
+    while subprocess.run(ask, cwd=folder, env=environment, capture_output=True, check=False).returncode != 0:
+        if process.poll() is not None:
+            raise SystemExit(f"{command} exits with {process.returncode}")
+    return process
 
 
 def main():
@@ -224,12 +245,16 @@ def main():
             examples, run, place = list(of_document(subject.read_text(encoding="utf-8"))), on_terminal, folder / "walk"
         else:
             examples, run, place = list(examples_of(subject, manuals)), without_terminal, folder
+        live = start_live_process(folder, environment) if subject.name == "plugin-ls" else None
         wrong = 0
         for example in examples:
             code, shown = run(example, place, environment)
             if code != 0:
                 wrong += 1
                 print(f"'{example}' exits with {code}:\n{shown}", file=sys.stderr)
+        if live is not None:
+            live.kill()
+            live.wait()
     print(f"{len(examples)} examples of {subject.name}, {wrong} faults")
     return 1 if wrong or not examples else 0
 

@@ -52,12 +52,23 @@ TEST_CASE("values of labels are escaped") {
           std::string::npos);
 }
 
+TEST_CASE("calls with shadows are a family of their own, where there are any") {
+    CHECK(open_metrics(two).find("shadows") == std::string::npos);
+    const std::vector<CountedImplementation> shadowed = {{"gelu", "a", "b", "", {1}, {3, 2, 1}}};
+    CHECK(open_metrics(shadowed).find(R"(# TYPE opdock_shadows counter
+# HELP opdock_shadows Calls that were to be compared with a shadow, by what became of that.
+opdock_shadows_total{op="gelu",implementation="a",plugin="b",vendor="",result="agreed"} 3
+opdock_shadows_total{op="gelu",implementation="a",plugin="b",vendor="",result="disagreed"} 2
+opdock_shadows_total{op="gelu",implementation="a",plugin="b",vendor="",result="left_out"} 1
+)") != std::string::npos);
+}
+
 TEST_CASE("counters as JSON have every key") {
     CHECK(counters_json(two).at(0) ==
           nlohmann::json::parse(
               R"({"op": "gelu", "impl_id": "default.cpu", "plugin": "cpu", "vendor": "", "served": 7, "declined": 0,
                   "failed": 0, "fallbacks": {"declined": 1, "failed": 2, "running": 3, "all_dropped": 4,
-                  "all_failed": 5}})"));
+                  "all_failed": 5}, "shadows": {"agreed": 0, "disagreed": 0, "left_out": 0}})"));
     CHECK(counters_json({}) == nlohmann::json::array());
 }
 

@@ -14,9 +14,9 @@
 #include "fake_device.hpp"
 #include "host/check.hpp"
 #include "made_host.hpp"
+#include "observe/agreement.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
-#include "observe/agreement.hpp"
 
 using namespace opdock;
 using namespace opdock::test;

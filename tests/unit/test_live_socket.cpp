@@ -79,7 +79,8 @@ TEST_CASE("a host answers by a socket where LIVE asks for it, and only there") {
         json described = host->describe();
         CHECK(answer.at("process").at("pid") == ::getpid());
         CHECK(std::filesystem::exists(answer.at("process").at("program").get<std::string>()));
-        described["process"] = answer["process"];
+        described["process"] = answer.at("process");
+        described["counters"] = json::array();
         CHECK(answer == described);
         CHECK(host.logged("'plugin-ls --pid " + std::to_string(::getpid()) + "' asks this process") == 1);
     }

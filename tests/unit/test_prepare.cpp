@@ -512,7 +512,7 @@ TEST_CASE("the caller's mistake and lost memory end preparing, and a failure goe
 }
 
 TEST_CASE("the log says who serves prepared calls, once, and after whom") {
-    MadeHost host({{"PLUGIN_PREFER", "vendor"}});
+    MadeHost host(core::RawEnvironment{{"PLUGIN_PREFER", "vendor"}});
     auto declines = std::make_unique<Made>("vendor.declines", OPDOCK_KIND_VENDOR, "acme");
     declines->adjust = [](opdock_impl &impl) {
         impl.supports = [](const opdock_problem *problem) {

@@ -181,10 +181,10 @@ TEST_CASE("prepared calls have shadows") {
     host.add("default.one", OPDOCK_KIND_DEFAULT, "", 1);
     host.add("reference.other", OPDOCK_KIND_REFERENCE, "", 2);
     Rows rows;
-    const PreparedCall prepared = host.op().prepare({rows.x}, {rows.y});
+    const Prepared prepared = host.op().prepare({rows.x}, {rows.y});
     for (int i = 0; i < 4; ++i) {
         void *const data[] = {rows.in.data(), rows.out.data()};
-        CHECK(prepared.try_run(data) == OPDOCK_OK);
+        CHECK(prepared.run(data) == OPDOCK_OK);
     }
     CHECK(rows.out[0] == 2);
     CHECK(shadows_of(host, "default.one") == counts(0, 2, 0));

@@ -24,19 +24,19 @@ json to_json(const Run &run) {
             {"served", served}};
 }
 
-Run run_from(const json &json) {
+Run run_from(const json &kept) {
     Run run;
-    run.number = json.at("number").get<uint64_t>();
-    run.repeat = json.at("repeat").get<uint64_t>();
-    run.exit_code = json.at("exit_code").get<int>();
-    run.timed_out = json.at("timed_out").get<bool>();
-    if (!json.at("score").is_null()) {
-        run.score = json.at("score").get<double>();
+    run.number = kept.at("number").get<uint64_t>();
+    run.repeat = kept.at("repeat").get<uint64_t>();
+    run.exit_code = kept.at("exit_code").get<int>();
+    run.timed_out = kept.at("timed_out").get<bool>();
+    if (!kept.at("score").is_null()) {
+        run.score = kept.at("score").get<double>();
     }
-    run.seconds = json.at("seconds").get<double>();
-    run.out = json.at("out").get<std::string>();
-    run.err = json.at("err").get<std::string>();
-    for (const auto &one : json.at("served")) {
+    run.seconds = kept.at("seconds").get<double>();
+    run.out = kept.at("out").get<std::string>();
+    run.err = kept.at("err").get<std::string>();
+    for (const auto &one : kept.at("served")) {
         run.served.push_back({one.at(0).get<std::string>(), one.at(1).get<std::string>()});
     }
     run.remembered = true;

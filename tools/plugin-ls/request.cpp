@@ -23,9 +23,9 @@ constexpr const char *examples = R"(Examples:
   plugin-ls --frozen job.json                  with what serves elsewhere
   plugin-ls --trace t.json >killed.json        the calls of a killed process
   PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
-  plugin-ls --pid 1204                         of a process that has been
+  plugin-ls --pid $PID                         of a process that has been
                                                started with PLUGIN_LIVE=1
-  plugin-ls --pid 1204 --reset-health gelu     try again what failed in it
+  plugin-ls --pid $PID --reset-health gelu     try again what failed in it
 
 Exit codes: 0 fine; 1 what was asked for is absent or differs, a module that
 was named was not taken, whatever the question, or the host did not open; 2

@@ -1,5 +1,6 @@
 #include "dispatch/call_counts.hpp"
 
+#include <bit>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -14,6 +15,10 @@ std::string_view count_name(Count count) {
     return names.at(static_cast<size_t>(count));
 }
 
+CallCounts::CallCounts(const Implementation &of, CallCounts *older) : implementation_(of), older_(older) {
+    blocks_[0] = new CountRow[n_first];
+}
+
 CallCounts::~CallCounts() {
     for (const auto &block : blocks_) {
         delete[] block.load(std::memory_order_relaxed);
@@ -21,23 +26,24 @@ CallCounts::~CallCounts() {
 }
 
 CountRow &CallCounts::row(uint32_t thread) {
-    const Place place = place_of(thread);
-    std::atomic<CountRow *> &block = blocks_.at(place.block);
+    const auto number = static_cast<uint32_t>(std::bit_width((thread / n_first + 1) | 1u)) - 1; // of a block
+    const uint32_t before = n_first * ((1u << number) - 1);
+    std::atomic<CountRow *> &block = blocks_.at(number);
     CountRow *rows = block.load(std::memory_order_acquire);
     if (rows == nullptr) {
-        auto made = std::make_unique<CountRow[]>(size_t{first_rows} << place.block);
+        auto made = std::make_unique<CountRow[]>(size_t{n_first} << number);
         if (block.compare_exchange_strong(rows, made.get(), std::memory_order_acq_rel)) {
             rows = made.release();
         }
     }
-    return rows[place.row];
+    return rows[thread - before];
 }
 
 template<class Visit>
 void CallCounts::each_row(Visit visit) const {
     for (size_t block = 0; block < blocks_.size(); ++block) {
         if (CountRow *const rows = blocks_.at(block).load(std::memory_order_acquire)) {
-            for (size_t i = 0; i < size_t{first_rows} << block; ++i) {
+            for (size_t i = 0; i < size_t{n_first} << block; ++i) {
                 visit(rows[i]);
             }
         }
@@ -111,6 +117,7 @@ std::vector<CountedImplementation> AllCallCounts::all() const {
         }
     }
     std::vector<CountedImplementation> all;
+    all.reserve(sorted.size());
     for (auto &[key, counted] : sorted) {
         all.push_back(std::move(counted));
     }

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -70,7 +69,7 @@ static_assert(sizeof(CountRow) == 64);
 // The counts of one implementation in one host. No locks, which a forked child could find held.
 class CallCounts {
   public:
-    explicit CallCounts(const Implementation &of, CallCounts *older) : implementation_(of), older_(older) {}
+    CallCounts(const Implementation &of, CallCounts *older);
     ~CallCounts();
     CallCounts(const CallCounts &) = delete;
     CallCounts &operator=(const CallCounts &) = delete;
@@ -78,14 +77,11 @@ class CallCounts {
     const Implementation &implementation() const { return implementation_; }
     CallCounts *older() const { return older_; }
 
-    // Of the thread with this number. Null until it has one.
-    CountRow *known_row(uint32_t thread) const {
-        const Place place = place_of(thread);
-        CountRow *const rows = blocks_[place.block].load(std::memory_order_acquire);
-        return rows != nullptr ? rows + place.row : nullptr;
-    }
-    // The same, made where it is missing.
+    // Of the thread with this number.
     CountRow &row(uint32_t thread);
+    // Those of the threads with the numbers below this are there from the beginning, and lie side by side.
+    static constexpr uint32_t n_first = 32;
+    CountRow *first_rows() const { return blocks_[0].load(std::memory_order_relaxed); }
     // By a thread that has no memory for a row: exact too, and slower.
     void add_without_row(Count count) { shared_.of(count).fetch_add(1, std::memory_order_relaxed); }
 
@@ -98,22 +94,12 @@ class CallCounts {
     void start_over_in_child();
 
   private:
-    // Each block has twice as many rows as the one before, so that rows never move.
-    static constexpr uint32_t first_rows = 4;
-    struct Place {
-        uint32_t block, row;
-    };
-    static Place place_of(uint32_t thread) {
-        const uint32_t block = static_cast<uint32_t>(std::bit_width(thread / first_rows + 1)) - 1;
-        return {block, thread - rows_before(block)};
-    }
-    static uint32_t rows_before(uint32_t block) { return first_rows * ((1u << block) - 1); }
-
     template<class Visit>
     void each_row(Visit visit) const;
 
     const Implementation &implementation_;
     CallCounts *const older_;
+    // Each has twice as many rows as the one before, so that rows never move.
     std::array<std::atomic<CountRow *>, 28> blocks_{};
     mutable CountRow shared_;
     std::array<std::atomic<uint64_t>, n_shadow_counts> shadows_{};

@@ -24,8 +24,8 @@ Attempt &attempt_of(const opdock_problem *problem) {
     return *static_cast<Attempt *>(problem->host_data);
 }
 
-// On the calling thread, which may have no state yet, nor memory for one.
-[[gnu::noinline]] void count_first_run(const Attempt &attempt, Count outcome) noexcept {
+// On a thread that has no state yet, nor memory for one maybe, or a large number.
+[[gnu::noinline]] void count_elsewhere(const Attempt &attempt, Count outcome) noexcept {
     const Uncancellable host_work;
     CallCounts &counts = attempt.deployment.counts();
     try {
@@ -35,15 +35,13 @@ Attempt &attempt_of(const opdock_problem *problem) {
     }
 }
 
-inline void count_run(const Attempt &attempt, Count outcome) noexcept {
+[[gnu::always_inline]] inline void count_run(const Attempt &attempt, Count outcome) noexcept {
     const CallThread *const thread = known_call_thread();
-    if (thread != nullptr) [[likely]] {
-        if (CountRow *const row = attempt.deployment.counts().known_row(thread->number)) [[likely]] {
-            row->add(outcome);
-            return;
-        }
+    if (thread != nullptr && thread->number < CallCounts::n_first) [[likely]] {
+        attempt.counts[thread->number].add(outcome);
+    } else {
+        count_elsewhere(attempt, outcome);
     }
-    count_first_run(attempt, outcome);
 }
 
 // `run` returns the kernel's status. Its exceptions pass.
@@ -56,7 +54,11 @@ template<class Run>
         count_run(attempt, Count::failed);
         throw;
     }
-    count_run(attempt, outcome_of(status));
+    if (status == OPDOCK_OK) [[likely]] {
+        count_run(attempt, Count::served);
+    } else {
+        count_run(attempt, outcome_of(status));
+    }
     return status;
 }
 
@@ -145,6 +147,7 @@ Prepared::Prepared(CallHost &host, std::unique_ptr<CallShape> of, std::unique_pt
       shape(std::move(of)), attempt(std::move(chosen)), sources(sources_of(*attempt, *shape, args)),
       generation(host.generation()), current_generation(&host.generation_counter()) {
     attempt->prepared = this;
+    attempt->counts = attempt->deployment.counts().first_rows();
     kernel = attempt->deployment.was_called() ? kernel_of(*this) : first_run;
 }
 

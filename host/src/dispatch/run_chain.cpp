@@ -126,6 +126,18 @@ bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, bool ran, c
     return true;
 }
 
+// `failures`: those that were tried before.
+void note_served(Run &run, Attempt &attempt, const std::vector<Failure> &failures) {
+    if (run.fallback) {
+        attempt.counts->add(*run.fallback);
+    }
+    if (!serves_steadily(run.memo, attempt)) {
+        attempt.deployment.count_success();
+        run.host.note_serving(run.memo.chain, attempt.implementation, failures, run.fallback);
+        run.host.retry_failed(run.memo.chain);
+    }
+}
+
 } // namespace
 
 opdock_status run_chain(Run &run, const opdock_status *head_status) {
@@ -166,14 +178,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
         const Count outcome = outcome_of(status);
         attempt.counts->add(outcome);
         if (status == OPDOCK_OK) {
-            if (run.fallback) {
-                attempt.counts->add(*run.fallback);
-            }
-            if (!serves_steadily(memo, attempt)) {
-                attempt.deployment.count_success();
-                run.host.note_serving(memo.chain, attempt.implementation, failures, run.fallback);
-                run.host.retry_failed(memo.chain);
-            }
+            note_served(run, attempt, failures);
             return OPDOCK_OK;
         }
         opdock_status result = status;

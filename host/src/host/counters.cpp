@@ -51,6 +51,21 @@ void add_family(std::string &text, std::string_view name, std::string_view help)
     text += fmt::format("# TYPE {} counter\n# HELP {} {}\n", name, name, help);
 }
 
+// Only where shadows are asked for are there any.
+void add_shadows(std::string &text, std::span<const CountedImplementation> counted) {
+    const auto has_shadows = [](const CountedImplementation &one) { return one.shadows != decltype(one.shadows){}; };
+    if (std::none_of(counted.begin(), counted.end(), has_shadows)) {
+        return;
+    }
+    add_family(text, "opdock_shadows", "Calls that were to be compared with a shadow, by what became of that.");
+    for (const CountedImplementation &one : counted) {
+        for (const auto &[count, name] : shadow_names) {
+            text += fmt::format("opdock_shadows_total{{{},result={}}} {}\n", labels_of(one), label_value(name),
+                                one.of(count));
+        }
+    }
+}
+
 void add_latencies(std::string &text, std::span<const Latency> latencies) {
     constexpr double nanoseconds_per_second = 1e9;
     if (latencies.empty()) {
@@ -125,13 +140,7 @@ std::string open_metrics(std::span<const CountedImplementation> counted, std::sp
                                 label_value(count_name(reason)), one.of(reason));
         }
     }
-    add_family(text, "opdock_shadows", "Calls that were to be compared with a shadow, by what became of that.");
-    for (const CountedImplementation &one : counted) {
-        for (const auto &[count, name] : shadow_names) {
-            text += fmt::format("opdock_shadows_total{{{},result={}}} {}\n", labels_of(one), label_value(name),
-                                one.of(count));
-        }
-    }
+    add_shadows(text, counted);
     add_latencies(text, latencies);
     return text + "# EOF\n";
 }

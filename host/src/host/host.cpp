@@ -7,6 +7,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "dispatch/open_hosts.hpp"
+#include "host/observation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
 #include "probe/probe.hpp"

@@ -16,9 +16,7 @@
 #include "dispatch/call_host.hpp"
 #include "host/live_socket.hpp"
 #include "host/loading.hpp"
-#include "host/observation.hpp"
 #include "host/plugin_table.hpp"
-#include "host/serving_table.hpp"
 #include "inspect/search.hpp"
 #include "load/deferred_plugin.hpp"
 #include "opdock/opdock.h"
@@ -31,6 +29,9 @@
 #include "tuner/tuner.hpp"
 
 namespace opdock::core {
+
+class Observation;
+struct ServedCalls;
 
 // The tables that the program offers to plugins.
 struct Extensions {

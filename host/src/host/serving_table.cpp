@@ -14,7 +14,7 @@ namespace {
 
 // "f32 bf16", at most a few.
 std::string dtypes_text(const std::vector<std::string> &tuples) {
-    constexpr size_t most = 4;
+    constexpr size_t most = 3;
     std::string text;
     for (size_t i = 0; i < std::min(tuples.size(), most); ++i) {
         text += (text.empty() ? "" : " ") + tuples[i];
@@ -22,7 +22,7 @@ std::string dtypes_text(const std::vector<std::string> &tuples) {
     return tuples.size() <= most ? text : text + " and " + std::to_string(tuples.size() - most) + " more";
 }
 
-// Calls of an op on devices of a type, of which `device` is one. A row for each implementation that is first for some.
+// `device` is one of the type.
 void add_served(const CallHost &host, const CatalogOp &op, const std::string &type, DLDevice device,
                 const PolicyStack &policy, std::vector<ServedCalls> &served) {
     struct Alike {
@@ -49,11 +49,16 @@ void add_served(const CallHost &host, const CatalogOp &op, const std::string &ty
         }
         same->dtypes.push_back(tuple_text(tuple));
     }
-    for (const Alike &one : alike) {
-        served.push_back({op.name, type, alike.size() == 1 ? "all" : dtypes_text(one.dtypes), one.impl_id, one.rule});
+    std::stable_sort(alike.begin(), alike.end(),
+                     [](const Alike &a, const Alike &b) { return a.dtypes.size() > b.dtypes.size(); });
+    std::string others;
+    for (size_t i = 1; i < alike.size(); ++i) {
+        others += (others.empty() ? "" : "; ") + dtypes_text(alike[i].dtypes) + ": " + alike[i].impl_id;
     }
     if (alike.empty()) {
-        served.push_back({op.name, type, "all", "nothing", nobody});
+        served.push_back({op.name, type, "nothing", nobody, ""});
+    } else {
+        served.push_back({op.name, type, alike[0].impl_id, alike[0].rule, others});
     }
 }
 
@@ -63,9 +68,9 @@ std::string serving_table(std::span<const ServedCalls> served) {
     if (served.empty()) {
         return "  no op has an implementation\n";
     }
-    std::vector<std::vector<std::string>> rows = {{"op", "device", "dtypes", "served by", "because of"}};
+    std::vector<std::vector<std::string>> rows = {{"op", "device", "served by", "because of", "other dtypes"}};
     for (const ServedCalls &one : served) {
-        rows.push_back({one.op, one.device, one.dtypes, one.impl_id, one.rule});
+        rows.push_back({one.op, one.device, one.impl_id, one.rule, one.others});
     }
     return text_table(std::move(rows));
 }

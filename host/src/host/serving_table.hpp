@@ -7,12 +7,12 @@
 
 namespace opdock::core {
 
-// Calls of an op on devices of a type that are served alike.
+// An op on devices of a type.
 struct ServedCalls {
     std::string op, device;
-    std::string dtypes;  // "bf16 f32", a tuple after the other; "all": of all that are served
-    std::string impl_id; // "nothing": none is left
-    std::string rule;    // that put it first, or that dropped the last
+    std::string impl_id; // that serves calls of most dtypes; "nothing": none is left
+    std::string rule;    // that put it first, or that dropped one where none is left
+    std::string others;  // "f64: reference.cpp", for dtypes that others serve
 };
 
 std::string serving_table(std::span<const ServedCalls> served);

@@ -73,6 +73,7 @@ class AllSignalsBlocked {
 
 // What the thread and its owner share.
 struct BackgroundThread::Running {
+    const pid_t process = ::getpid();
     std::atomic<bool> is_started{false}; // or could not be
     std::atomic<bool> ends{false};
     std::atomic<bool> asked{false};
@@ -123,7 +124,9 @@ BackgroundThread::BackgroundThread(std::string name, std::chrono::nanoseconds in
 }
 
 BackgroundThread::~BackgroundThread() {
-    if (running_->thread.joinable()) {
+    if (running_->process != ::getpid()) { // a copy of the process that was made without libc's fork
+        abandon();
+    } else if (running_->thread.joinable()) {
         running_->ends.store(true, std::memory_order_release);
         ring();
         running_->thread.join();
@@ -140,10 +143,14 @@ void BackgroundThread::ask_all() noexcept {
     ring();
 }
 
-void BackgroundThread::start_over_in_child() {
-    auto fresh = std::make_unique<Running>();
+void BackgroundThread::abandon() noexcept {
     running_->older = Running::abandoned;
     Running::abandoned = running_.release();
+}
+
+void BackgroundThread::start_over_in_child() {
+    auto fresh = std::make_unique<Running>();
+    abandon();
     running_ = std::move(fresh);
 }
 

@@ -42,6 +42,7 @@ class BackgroundThread {
 
   private:
     struct Running;
+    void abandon() noexcept;
 
     const std::string name_;
     const std::chrono::nanoseconds interval_;

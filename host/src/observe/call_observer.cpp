@@ -103,7 +103,7 @@ void CallObserver::write_record() noexcept {
 }
 
 void CallObserver::write_trace() noexcept {
-    const std::optional<std::string> path = ring_ && ring_->has_file() ? options_.trace->file.path() : std::nullopt;
+    const std::optional<std::string> path = ring_ && ring_->has_own_file() ? options_.trace->file.path() : std::nullopt;
     if (!path) {
         return;
     }

@@ -114,6 +114,7 @@ std::vector<const CountedCall *> CallTable::by_time() const {
     }
     std::stable_sort(timed.begin(), timed.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
     std::vector<const CountedCall *> calls;
+    calls.reserve(timed.size());
     for (const auto &[total, call] : timed) {
         calls.push_back(call);
     }

@@ -22,7 +22,7 @@ inline constexpr size_t trace_texts = 5; // of an entry
 // Stands for every call that there was no room left to describe. The first entry of every file.
 inline constexpr uint32_t undescribed_call = 0;
 
-struct TraceHeader {
+struct TraceHeader { // NOLINT(clang-analyzer-optin.performance.Padding): cache lines are apart on purpose
     std::array<char, 8> magic;
     uint32_t record_bytes;
     uint32_t reserved;

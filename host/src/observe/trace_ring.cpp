@@ -175,6 +175,11 @@ void TraceRing::set_device_time(uint64_t number, uint64_t nanoseconds) {
     }
 }
 
+bool TraceRing::has_own_file() const {
+    const auto &facts = *reinterpret_cast<const TraceHeader *>(memory_);
+    return file_.get() >= 0 && facts.process == static_cast<uint64_t>(::getpid());
+}
+
 void TraceRing::remove() {
     (void)::unlink(path_.c_str());
     file_.close();

@@ -30,8 +30,8 @@ class TraceRing {
     TraceRing &operator=(const TraceRing &) = delete;
 
     const std::string &path() const { return path_; }
-    // False for memory that nobody sees.
-    bool has_file() const { return file_.get() >= 0; }
+    // False for memory that nobody sees, and in a copy of the process that was made without libc's fork.
+    bool has_own_file() const;
     const TickClock &clock() const { return clock_; }
     // One at a time, while threads write calls. Returns the entry's number; undescribed_call where there is no room.
     uint32_t describe(const std::array<std::string_view, trace_texts> &texts);

@@ -9,9 +9,9 @@
 #include "dispatch/call_host.hpp"
 #include "dispatch/workspace.hpp"
 #include "load/plugin_call.hpp"
+#include "observe/agreement.hpp"
 #include "signature/dtype.hpp"
 #include "text/error.hpp"
-#include "observe/agreement.hpp"
 
 namespace opdock::core {
 namespace {

@@ -42,8 +42,11 @@ opdock::Host host_of(const std::vector<std::string> &plugins) {
 } // namespace
 
 TEST_CASE("--pid shows what serves in a running process, as plugin-ls shows it of a host of its own") {
-    const Variables variables{
-        {"PLUGIN_LIVE", "1"}, {"PLUGIN_MODULES_ONLY", "1"}, {"PLUGIN_SCAN_CACHE", "off"}, {"PLUGIN_PREFER", "vendor"}};
+    const Variables variables{{"PLUGIN_LIVE", "1"},
+                              {"PLUGIN_MODULES_ONLY", "1"},
+                              {"PLUGIN_SCAN_CACHE", "off"},
+                              {"PLUGIN_DEFAULT_PLUGINS", "opdock"},
+                              {"PLUGIN_PREFER", "vendor"}};
     const opdock::Host host = host_of({fixture("good"), fixture("default_adder")});
     const PluginLs tool({});
     const std::string pid = std::to_string(::getpid());
