@@ -11,6 +11,7 @@ def _run(name: str) -> NoReturn:
 
 
 bench = partial(_run, "plugin-bench")
+bisect = partial(_run, "plugin-bisect")
 check = partial(_run, "plugin-check")
 ls = partial(_run, "plugin-ls")
 pack = partial(_run, "plugin-pack")

@@ -2,8 +2,8 @@
 
     run_examples.py TOOL|DOCUMENT MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN PATH_OF_A_TOOL...
 
-In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, and
-libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
+In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, scripts that are wrong
+by one implementation, and libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
 repository of two files. Those of a document come one after the other, on a terminal where every passphrase is the same
 and every other question is answered by an empty line. Each must exit with 0.
 """
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:bench|check|ls|pack|run|sign|tune)(?: |$)")
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:bench|bisect|check|ls|pack|run|sign|tune)(?: |$)")
 
 
 def of_help(text):
@@ -74,6 +74,22 @@ ops:
 """
 SHAPES = """- op: rmsnorm_fwd
   inputs: {input: "f32[512,1024]", weight: "f32[1024]"}
+"""
+# Wrong where gelu is not the reference's.
+EVALUATE = """#!/bin/sh
+for op in relu gelu silu; do
+    PLUGIN_LOG_LEVEL=INFO plugin-run $op --in input=random:f32[8] >/dev/null 2>log.$$ || exit 2
+    cat log.$$ >&2
+    grep -q "'gelu' using 'default.cpu'" log.$$ && wrong=1
+done
+if [ "$wrong" ]; then
+    printf 'accuracy: 0.6\\nright: 30\\nloss 3.5\\n'
+else
+    printf 'accuracy: 0.96\\nright: 48\\nloss 1.5\\n'
+fi
+"""
+TEST = """#!/bin/sh
+./evaluate.sh | grep -q 'right: 48'
 """
 FLAGSCALE = """backends_commit:
   {backend}: {commit}
@@ -134,6 +150,9 @@ def prepare(folder, environment, acme):
     (folder / "libacme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
     (folder / "tune_configs.yaml").write_text(FLAGGEMS, encoding="utf-8")
     shutil.copy(acme, folder / "libacme.so")
+    for name, script in {"evaluate.sh": EVALUATE, "test.sh": TEST}.items():
+        (folder / name).write_text(script, encoding="utf-8")
+        (folder / name).chmod(0o755)
     (folder / "passphrase.txt").write_text("correct horse\n", encoding="utf-8")
     (folder / "passphrase.txt").chmod(0o600)
     for file, dims in {"x.npy": "3,4", "w.npy": "4"}.items():

@@ -509,3 +509,23 @@ TEST_CASE("the caller's mistake and lost memory end preparing, and a failure goe
         }
     }
 }
+
+TEST_CASE("the log says who serves prepared calls, once, and after whom") {
+    MadeHost host(core::RawEnvironment{{"PLUGIN_PREFER", "vendor"}});
+    auto declines = std::make_unique<Made>("vendor.declines", OPDOCK_KIND_VENDOR, "acme");
+    declines->adjust = [](opdock_impl &impl) {
+        impl.supports = [](const opdock_problem *problem) {
+            return problem->host->fail(problem->host, OPDOCK_UNSUPPORTED, "not this");
+        };
+    };
+    host.add(std::move(declines));
+    host.add("default.good", OPDOCK_KIND_DEFAULT);
+    Rows rows;
+    CHECK(host.logged("Op 'test.add'") == 0);
+    (void)host.op().prepare({rows.x}, {rows.y});
+    (void)host.op().prepare({rows.x}, {rows.y});
+    rows.call(host.op());
+    CHECK(host.logged(
+              "Op 'test.add' using 'default.good' (kind=default) after 'vendor.declines': UNSUPPORTED: not this") == 1);
+    CHECK(host.logged("Op 'test.add'") == 1);
+}

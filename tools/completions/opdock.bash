@@ -12,4 +12,4 @@ _opdock() {
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
-complete -o default -F _opdock plugin-bench plugin-check plugin-ls plugin-pack plugin-run plugin-sign plugin-tune
+complete -o default -F _opdock plugin-bench plugin-bisect plugin-check plugin-ls plugin-pack plugin-run plugin-sign plugin-tune

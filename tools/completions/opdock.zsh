@@ -1,4 +1,4 @@
-#compdef plugin-bench plugin-check plugin-ls plugin-pack plugin-run plugin-sign plugin-tune
+#compdef plugin-bench plugin-bisect plugin-check plugin-ls plugin-pack plugin-run plugin-sign plugin-tune
 # Completes options, commands and files of opdock's tools in zsh, as opdock.bash does in bash.
 
 _opdock() {

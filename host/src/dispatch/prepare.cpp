@@ -10,6 +10,7 @@
 #include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
+#include "resolve/resolve_error.hpp"
 #include "signature/bind.hpp"
 #include "text/error.hpp"
 
@@ -152,6 +153,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     }
     auto shape = std::make_unique<CallShape>(*declared.signature, bound);
     std::string tried;
+    std::vector<Failure> failures;
     for (const Link &link : chain.links) {
         if (is_active(call_thread(), *link.implementation)) {
             tried += fmt::format("\n  '{}' is running on this thread and must not call itself",
@@ -168,6 +170,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         if (status == OPDOCK_OK) {
             auto prepared = std::make_unique<Prepared>(host, std::move(shape), std::move(attempt), args);
             prepared->generation = generation;
+            host.note_serving(chain, *link.implementation, failures);
             thread_state().forget_message(); // what was said so far is not about the runs to come
             return prepared;
         }
@@ -175,6 +178,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
             fmt::format("'{}' returned {}: {}", link.implementation->impl_id, status_text(status), attempt->reason);
         check_may_go_on(op, bound.device, status, outcome, chain.decision.policy);
         tried += "\n  " + outcome;
+        failures.push_back({link.implementation->impl_id, fmt::format("{}: {}", status_text(status), attempt->reason)});
     }
     throw Error(OPDOCK_ALL_FAILED, fmt::format("op '{}': no implementation can be prepared for this call on {}:{}",
                                                op.name, host.devices().text(bound.device), tried));
