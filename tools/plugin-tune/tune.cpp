@@ -76,7 +76,8 @@ json tune_all(const Host &host, const Request &request, const Plan &plan, const 
         options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
         options.strategy = request.strategy;
         options.flags = request.flags;
-        options.impl_id = job.subject.impl.empty() ? nullptr : job.subject.impl.c_str();
+        const bool is_of_one = !job.subject.impl.empty() && (request.flags & OPDOCK_TUNE_ACROSS) == 0;
+        options.impl_id = is_of_one ? job.subject.impl.c_str() : nullptr;
         options.budget = budget;
         options.progress = watch;
         options.user_data = &watched;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dispatch/dispatch.hpp"
+#include "dispatch/measured_order.hpp"
 
 namespace opdock::core {
 namespace {
@@ -156,9 +157,9 @@ Memo::Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_arg
     std::memcpy(counts.data(), &struct_size, sizeof struct_size);
     const Signature &signature = *chain.op->signature;
     bool every_value_matters = false;
-    for (const Link &link : chain.links) {
-        auto &attempt = attempts.emplace_back(std::make_unique<Attempt>(host, *link.deployment));
-        const Implementation &implementation = *link.implementation;
+    for (const Link *link : links_for(host, chain, shape)) {
+        auto &attempt = attempts.emplace_back(std::make_unique<Attempt>(host, *link->deployment));
+        const Implementation &implementation = *link->implementation;
         const bool other_form = implementation.form->n_params() != signature.n_params() ||
                                 implementation.form->attributes.size() != signature.attributes.size();
         attempt->fits = !other_form || fits_form(*implementation.form, signature, bound);

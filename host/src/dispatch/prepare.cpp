@@ -6,6 +6,7 @@
 
 #include "dispatch/call_host.hpp"
 #include "dispatch/dispatch.hpp"
+#include "dispatch/measured_order.hpp"
 #include "dispatch/workspace.hpp"
 #include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
@@ -154,7 +155,8 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     auto shape = std::make_unique<CallShape>(*declared.signature, bound);
     std::string tried;
     std::vector<Failure> failures;
-    for (const Link &link : chain.links) {
+    for (const Link *tried_link : links_for(host, chain, *shape)) {
+        const Link &link = *tried_link;
         if (is_active(call_thread(), *link.implementation)) {
             tried += fmt::format("\n  '{}' is running on this thread and must not call itself",
                                  link.implementation->impl_id);

@@ -91,6 +91,8 @@ class Host : public CallHost, public PluginOpener {
     nlohmann::json explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &policy);
 
     // See opdock_tune and what follows it.
+    // Times those of the call's chain against each other.
+    nlohmann::json tune_across(OpEntry &op, const opdock_args &args, const TuneOptions &options, bool dry_run);
     nlohmann::json tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id,
                              const TuneOptions &options, bool again, bool dry_run);
     void check_tune_database() const;

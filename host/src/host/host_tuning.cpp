@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/measured_order.hpp"
 #include "files/database.hpp"
 #include "host/host.hpp"
 #include "load/plugin_call.hpp"
@@ -58,6 +59,23 @@ void check_can_serve(const Decision &decision, const std::string &impl_id) {
     }
 }
 
+// In what is explained of a call.
+void put_measured_first(json &explained, const std::optional<MeasuredMove> &move) {
+    if (!move) {
+        return;
+    }
+    for (const char *list : {"chain", "kept"}) {
+        json &all = explained.at(list);
+        json one = std::move(all.at(move->from));
+        all.erase(move->from);
+        all.insert(all.begin() + static_cast<std::ptrdiff_t>(move->to), std::move(one));
+    }
+    json &first = explained.at("kept").at(move->to);
+    first["rule"] = fmt::format("measured {:.2f} times as fast as '{}'; {}", move->lead.gain, move->lead.next,
+                                first.at("rule").get<std::string>());
+    explained["measured"] = {{"impl_id", first.at("impl_id")}, {"gain", move->lead.gain}, {"next", move->lead.next}};
+}
+
 // What this thread tunes. A kernel that is being tuned may make calls of its own, and tuning one of them would wait for
 // itself.
 class TuningTurn {
@@ -93,6 +111,14 @@ json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &p
     const std::string dtypes = tuple_text(bound.dtypes);
     json explained = explain(op.name, device.c_str(), bound.dtypes.empty() ? nullptr : dtypes.c_str(), policy);
     const CallShape shape(*declared.signature, bound);
+    PolicyStack stack = effective_policy();
+    if (policy != nullptr) {
+        stack.scopes.push_back(policy);
+    }
+    put_measured_first(
+        explained,
+        measured_move(*this, declared,
+                      decide(declared, stack, key_for(catalog(), bound.device, &bound.dtypes), bound.device), shape));
     json configs = json::array();
     for (const json &impl_id : explained["chain"]) {
         for (const auto &implementation : declared.implementations) {

@@ -9,6 +9,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "files/database.hpp"
+
 namespace opdock::core {
 namespace {
 
@@ -32,6 +34,9 @@ struct Configs::Known {
     std::mutex reading;                                                 // guards the next two
     std::map<std::string, std::unique_ptr<const PluginTuning>> plugins; // by id
     std::vector<std::unique_ptr<const PluginTuning>> former;            // of modules that are gone
+
+    std::mutex standing;                                                                // guards the next
+    std::map<std::pair<std::string, std::pair<int32_t, int32_t>>, Standings> standings; // by op and device
 
     std::mutex telling;         // guards the next
     std::set<std::string> told; // problems of the database: each is about all implementations
@@ -77,6 +82,85 @@ bool Configs::is_new_problem(const std::string &problem) const {
     return all.told.insert(problem).second;
 }
 
+std::optional<TuneIdentity> Configs::identity_of(const Catalog &catalog, const Implementation &implementation,
+                                                 DLDevice device) const {
+    const opdock_device_properties *properties = devices_.properties(device);
+    if (properties == nullptr) {
+        return {};
+    }
+    const PluginRecord *record = catalog.find_plugin(implementation.plugin);
+    std::string version;
+    if (implementation.tune_version != 0) {
+        version = fmt::format("{} tune_version {}", implementation.plugin, implementation.tune_version);
+    } else if (record != nullptr && !record->build_id.empty()) {
+        version = fmt::format("{} build {}", implementation.plugin, record->build_id);
+    }
+    return TuneIdentity{implementation.op, implementation.impl_id,   std::move(version),
+                        properties->name,  properties->architecture, properties->driver};
+}
+
+Configs::Standings Configs::read_standings(const Catalog &catalog, const CatalogOp &op, DLDevice device) const {
+    Standings standings;
+    try {
+        for (const auto &implementation : op.implementations) {
+            const std::optional<TuneIdentity> identity = identity_of(catalog, *implementation, device);
+            if (!identity) {
+                continue;
+            }
+            for (const TuneEntry &entry : database().read(*identity)) {
+                if (std::optional<Standing> one = standing_of(implementation->impl_id, entry)) {
+                    standings[{entry.dtypes, entry.key}].push_back(std::move(*one));
+                }
+            }
+        }
+    } catch (const DatabaseError &error) {
+        if (is_new_problem(error.what())) {
+            log_.warning(fmt::format("What was measured is not used: {}", error.what()));
+        }
+    }
+    return standings;
+}
+
+std::vector<Standing> Configs::standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
+                                         const std::string &dtypes, const std::string &key) const {
+    if (mode() == TuneMode::off) {
+        return {};
+    }
+    Known &all = known();
+    const std::pair place(op.name, device_key(device));
+    std::unique_lock lock(all.standing);
+    if (!all.standings.contains(place)) {
+        lock.unlock(); // before the program's log function runs
+        Standings found = read_standings(catalog, op, device);
+        lock.lock();
+        all.standings.try_emplace(place, std::move(found));
+    }
+    const Standings &here = all.standings.at(place);
+    const auto found = here.find({dtypes, key});
+    return found == here.end() ? std::vector<Standing>() : found->second;
+}
+
+void Configs::keep(const Catalog &catalog, const CatalogOp &op, DLDevice device, const std::string &dtypes,
+                   const std::string &key, const std::vector<Standing> &standings) const {
+    (void)this->standings(catalog, op, device, dtypes, key); // read what there is
+    {
+        Known &all = known();
+        const std::lock_guard lock(all.standing);
+        all.standings[{op.name, device_key(device)}][{dtypes, key}] = standings;
+    }
+    for (const auto &implementation : op.implementations) {
+        for (const Standing &one : standings) {
+            if (one.impl_id != implementation->impl_id) {
+                continue;
+            }
+            if (const std::optional<TuneIdentity> identity = identity_of(catalog, *implementation, device)) {
+                database().write(
+                    *identity, {{std::string(standings_space), dtypes, key, standing_text(one), one.microseconds, 0}});
+            }
+        }
+    }
+}
+
 std::unique_ptr<DeploymentTuning> Configs::of(const Catalog &catalog, const Implementation &implementation,
                                               DLDevice device) const {
     if (mode() == TuneMode::off || implementation.knobs.empty()) {
@@ -89,19 +173,10 @@ std::unique_ptr<DeploymentTuning> Configs::of(const Catalog &catalog, const Impl
     if (properties == nullptr || provider == nullptr || tuning == nullptr) {
         return nullptr;
     }
-    const PluginRecord *record = catalog.find_plugin(implementation.plugin);
-    std::string version;
-    if (implementation.tune_version != 0) {
-        version = fmt::format("{} tune_version {}", implementation.plugin, implementation.tune_version);
-    } else if (record != nullptr && !record->build_id.empty()) {
-        version = fmt::format("{} build {}", implementation.plugin, record->build_id);
-    }
     std::string problem;
-    auto made = std::make_unique<DeploymentTuning>(
-        *tuning, plugin.path(), *properties, (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0,
-        TuneIdentity{implementation.op, implementation.impl_id, std::move(version), properties->name,
-                     properties->architecture, properties->driver},
-        database(), &problem);
+    auto made = std::make_unique<DeploymentTuning>(*tuning, plugin.path(), *properties,
+                                                   (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0,
+                                                   *identity_of(catalog, implementation, device), database(), &problem);
     if (!problem.empty() && is_new_problem(problem)) {
         log_.warning(fmt::format("What was tuned is not used: {}", problem));
     }
@@ -115,6 +190,8 @@ void Configs::forget(const std::string &plugin) {
         all.former.push_back(std::move(tuning->second));
         all.plugins.erase(tuning);
     }
+    const std::lock_guard standing(all.standing);
+    all.standings.clear(); // read again: its build may be another one
 }
 
 void Configs::start_over_in_child() {

@@ -1,0 +1,115 @@
+// Which implementation of an op is the fastest: measured here, and kept for `measured` in orders.
+#include <chrono>
+#include <mutex>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+#include "dispatch/measured_order.hpp"
+#include "files/database.hpp"
+#include "host/host.hpp"
+#include "signature/bind.hpp"
+#include "signature/layout.hpp"
+#include "text/error.hpp"
+#include "tuner/across.hpp"
+
+namespace opdock::core {
+
+using nlohmann::json;
+
+namespace {
+
+// Of equal length, so that later ones are greater as texts.
+std::string race_of_now() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return fmt::format("{:016x}", std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+json implementation_json(const TimedImplementation &timed) {
+    json one = {{"impl_id", timed.implementation->impl_id},
+                {"outcome", timed.refused.empty() ? "timed" : "refused"},
+                {"config", config_text(timed.implementation->knobs, timed.config)}};
+    if (timed.refused.empty()) {
+        one.update({{"microseconds", timed.median},
+                    {"spread", timed.spread},
+                    {"samples", timed.samples.size()},
+                    {"rank", timed.rank}});
+    } else {
+        one["reason"] = timed.refused;
+    }
+    return one;
+}
+
+std::vector<Standing> standings_of(const AcrossResult &result) {
+    const std::string race = race_of_now();
+    std::vector<Standing> standings;
+    for (const TimedImplementation &timed : result.implementations) {
+        if (timed.rank != 0) {
+            standings.push_back({timed.implementation->impl_id, timed.rank, race, timed.median});
+        }
+    }
+    return standings;
+}
+
+} // namespace
+
+json Host::tune_across(OpEntry &op, const opdock_args &args, const TuneOptions &options, bool dry_run) {
+    refuse_op_calls();
+    if (!dry_run) {
+        refuse_when_frozen("change which implementation goes first");
+    }
+    if (configs_.mode() == TuneMode::off) {
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("{} is off", environment_.name(Variable::tune)));
+    }
+    const CatalogOp &declared = catalog().declared(op.name);
+    const Bound bound = bind(*declared.signature, args);
+    devices_.check(bound.device);
+    const std::shared_ptr<const Chain> chain =
+        chain_for(*target_under(op, effective_policy()).target, bound.device, bound.dtypes);
+    const CallShape shape(*declared.signature, bound);
+    const std::optional<CallBucket> bucket = bucket_of(*this, shape);
+    if (!bucket) {
+        throw Error(OPDOCK_UNSUPPORTED,
+                    fmt::format("the provider of {} does not say what it is", devices_.text(bound.device)));
+    }
+    std::vector<void *> data(bound.tensors.size());
+    std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
+    AcrossResult result;
+    {
+        const std::lock_guard one_at_a_time(ledger().tuning);
+        result = time_across(*this, *chain, {shape, data.data(), bound.attributes.data(), args.stream}, options);
+    }
+    std::string problem;
+    if (!dry_run) {
+        try {
+            configs_.keep(catalog(), declared, bound.device, bucket->dtypes, bucket->key, standings_of(result));
+        } catch (const DatabaseError &error) {
+            problem = error.what();
+        }
+        Ledger &book = ledger();
+        const std::lock_guard lock(book.mutex);
+        publish(book); // calls that are remembered have another order
+    }
+    json implementations = json::array();
+    for (const TimedImplementation &timed : result.implementations) {
+        implementations.push_back(implementation_json(timed));
+    }
+    const opdock_device_properties *properties = devices_.properties(bound.device);
+    return {{"op", op.name},
+            {"device", devices_.text(bound.device)},
+            {"model", properties->name},
+            {"architecture", properties->architecture},
+            {"driver", properties->driver},
+            {"dtypes", bucket->dtypes},
+            {"key", bucket->key},
+            {"bucketed", bucket->text},
+            {"database", configs_.database().path()},
+            {"outcome", "compared"},
+            {"implementations", std::move(implementations)},
+            {"complete", result.is_complete},
+            {"seconds", result.seconds},
+            {"kept", !dry_run && problem.empty()},
+            {"problem", problem}};
+}
+
+} // namespace opdock::core
