@@ -34,7 +34,7 @@ class Measured {
         return host;
     }
 
-    static void keep(MadeHost &host, const std::string &key, const std::vector<core::Standing> &standings) {
+    static void keep(MadeHost &host, const std::string &key, const std::vector<core::RaceStanding> &standings) {
         host->configs().keep(host->catalog(), host->catalog().declared("test.add"), cpu, "f32", key, standings);
     }
 

@@ -9,7 +9,7 @@ namespace {
 using Samples = std::vector<std::vector<double>>;
 using Ranks = std::vector<size_t>;
 
-Standing standing(const std::string &impl_id, size_t rank, double microseconds, const std::string &race = "1") {
+RaceStanding standing(const std::string &impl_id, size_t rank, double microseconds, const std::string &race = "1") {
     return {impl_id, rank, race, microseconds};
 }
 
@@ -34,7 +34,7 @@ TEST_CASE("what chance may explain is as fast") {
 }
 
 TEST_CASE("the fastest of what is permitted goes first, with its gain over the next") {
-    const std::vector<Standing> all = {standing("a", 3, 30), standing("b", 2, 20), standing("c", 1, 10)};
+    const std::vector<RaceStanding> all = {standing("a", 3, 30), standing("b", 2, 20), standing("c", 1, 10)};
     const std::optional<Lead> lead = lead_of(three, all);
     REQUIRE(lead);
     CHECK(lead->place == 2);
@@ -67,12 +67,12 @@ TEST_CASE("nobody passes one that was not timed with it") {
 }
 
 TEST_CASE("a standing is kept as an entry of the database and read again") {
-    const Standing kept = standing("vendor.acme", 2, 1.5, "0000019ace5a3f10");
+    const RaceStanding kept = standing("vendor.acme", 2, 1.5, "0000019ace5a3f10");
     CHECK(standing_text(kept) == "rank=2 race=0000019ace5a3f10");
     const auto read = [](const std::string &space, const std::string &text, double microseconds) {
         return standing_of("vendor.acme", {space, "f32", "n=4", text, microseconds, 0});
     };
-    const std::optional<Standing> again = read("across", standing_text(kept), 1.5);
+    const std::optional<RaceStanding> again = read("across", standing_text(kept), 1.5);
     REQUIRE(again);
     CHECK(again->rank == 2);
     CHECK(again->race == kept.race);

@@ -61,7 +61,7 @@ std::optional<MeasuredMove> measured_move(const CallHost &host, const CatalogOp 
     if (!bucket) {
         return {};
     }
-    const std::vector<Standing> standings =
+    const std::vector<RaceStanding> standings =
         host.configs().standings(host.catalog(), op, shape.device, bucket->dtypes, bucket->key);
     const std::optional<Lead> lead = lead_of(behind, standings);
     return lead ? std::optional(MeasuredMove{begin + lead->place, begin, *lead}) : std::nullopt;

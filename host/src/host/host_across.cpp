@@ -1,4 +1,5 @@
 // Which implementation of an op is the fastest: measured here, and kept for `measured` in orders.
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 
@@ -40,9 +41,9 @@ json implementation_json(const TimedImplementation &timed) {
     return one;
 }
 
-std::vector<Standing> standings_of(const AcrossResult &result) {
+std::vector<RaceStanding> standings_of(const AcrossResult &result) {
     const std::string race = race_of_now();
-    std::vector<Standing> standings;
+    std::vector<RaceStanding> standings;
     for (const TimedImplementation &timed : result.implementations) {
         if (timed.rank != 0) {
             standings.push_back({timed.implementation->impl_id, timed.rank, race, timed.median});

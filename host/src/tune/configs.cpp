@@ -108,7 +108,7 @@ Configs::Standings Configs::read_standings(const Catalog &catalog, const Catalog
                 continue;
             }
             for (const TuneEntry &entry : database().read(*identity)) {
-                if (std::optional<Standing> one = standing_of(implementation->impl_id, entry)) {
+                if (std::optional<RaceStanding> one = standing_of(implementation->impl_id, entry)) {
                     standings[{entry.dtypes, entry.key}].push_back(std::move(*one));
                 }
             }
@@ -121,8 +121,8 @@ Configs::Standings Configs::read_standings(const Catalog &catalog, const Catalog
     return standings;
 }
 
-std::vector<Standing> Configs::standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
-                                         const std::string &dtypes, const std::string &key) const {
+std::vector<RaceStanding> Configs::standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
+                                             const std::string &dtypes, const std::string &key) const {
     if (mode() == TuneMode::off) {
         return {};
     }
@@ -137,11 +137,11 @@ std::vector<Standing> Configs::standings(const Catalog &catalog, const CatalogOp
     }
     const Standings &here = all.standings.at(place);
     const auto found = here.find({dtypes, key});
-    return found == here.end() ? std::vector<Standing>() : found->second;
+    return found == here.end() ? std::vector<RaceStanding>() : found->second;
 }
 
 void Configs::keep(const Catalog &catalog, const CatalogOp &op, DLDevice device, const std::string &dtypes,
-                   const std::string &key, const std::vector<Standing> &standings) const {
+                   const std::string &key, const std::vector<RaceStanding> &standings) const {
     (void)this->standings(catalog, op, device, dtypes, key); // read what there is
     {
         Known &all = known();
@@ -149,7 +149,7 @@ void Configs::keep(const Catalog &catalog, const CatalogOp &op, DLDevice device,
         all.standings[{op.name, device_key(device)}][{dtypes, key}] = standings;
     }
     for (const auto &implementation : op.implementations) {
-        for (const Standing &one : standings) {
+        for (const RaceStanding &one : standings) {
             if (one.impl_id != implementation->impl_id) {
                 continue;
             }

@@ -48,12 +48,12 @@ class Configs {
                                          DLDevice device) const;
     // How those of an op stood on calls of one bucket; what the database has is read when an op is first asked about on
     // a device. None with TUNE=off and for a device that nothing is known of.
-    std::vector<Standing> standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
-                                    const std::string &dtypes, const std::string &key) const;
+    std::vector<RaceStanding> standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
+                                        const std::string &dtypes, const std::string &key) const;
     // Keeps them for the calls that come, in this process and in the database. Throws DatabaseError when they cannot be
     // written; they are in force then all the same.
     void keep(const Catalog &catalog, const CatalogOp &op, DLDevice device, const std::string &dtypes,
-              const std::string &key, const std::vector<Standing> &standings) const;
+              const std::string &key, const std::vector<RaceStanding> &standings) const;
     // Another plugin of this id may come.
     void forget(const std::string &plugin);
 
@@ -62,7 +62,7 @@ class Configs {
 
   private:
     struct Known;
-    using Standings = std::map<std::pair<std::string, std::string>, std::vector<Standing>>; // by dtypes and key
+    using Standings = std::map<std::pair<std::string, std::string>, std::vector<RaceStanding>>; // by dtypes and key
 
     std::optional<TuneIdentity> identity_of(const Catalog &catalog, const Implementation &implementation,
                                             DLDevice device) const;

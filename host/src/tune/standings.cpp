@@ -30,8 +30,8 @@ bool is_clearly_slower(const std::vector<double> &one, const std::vector<double>
     return lost * 5 >= rounds * 4 && (1 - needed_gain) * median_of(one) > median_of(other);
 }
 
-const Standing *find(std::span<const Standing> standings, std::string_view race, const std::string &impl_id) {
-    const auto found = std::find_if(standings.begin(), standings.end(), [&](const Standing &one) {
+const RaceStanding *find(std::span<const RaceStanding> standings, std::string_view race, const std::string &impl_id) {
+    const auto found = std::find_if(standings.begin(), standings.end(), [&](const RaceStanding &one) {
         return one.race == race && same_name(one.impl_id, impl_id);
     });
     return found == standings.end() ? nullptr : &*found;
@@ -39,16 +39,16 @@ const Standing *find(std::span<const Standing> standings, std::string_view race,
 
 } // namespace
 
-std::string standing_text(const Standing &standing) {
+std::string standing_text(const RaceStanding &standing) {
     return fmt::format("{}{}{}{}", rank_is, standing.rank, race_is, standing.race);
 }
 
-std::optional<Standing> standing_of(const std::string &impl_id, const TuneEntry &entry) {
+std::optional<RaceStanding> standing_of(const std::string &impl_id, const TuneEntry &entry) {
     const std::string_view text = entry.config;
     if (entry.space != standings_space || !text.starts_with(rank_is) || !(entry.microseconds > 0)) {
         return {};
     }
-    Standing standing = {impl_id, 0, {}, entry.microseconds};
+    RaceStanding standing = {impl_id, 0, {}, entry.microseconds};
     const auto [end, error] = std::from_chars(text.data() + rank_is.size(), text.data() + text.size(), standing.rank);
     const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
     if (error != std::errc() || standing.rank == 0 || !rest.starts_with(race_is)) {
@@ -76,26 +76,26 @@ std::vector<size_t> ranks_of(const std::vector<std::vector<double>> &samples) {
     return ranks;
 }
 
-std::optional<Lead> lead_of(std::span<const std::string> order, std::span<const Standing> standings) {
+std::optional<Lead> lead_of(std::span<const std::string> order, std::span<const RaceStanding> standings) {
     std::string race; // the newest that any of them was in
-    for (const Standing &one : standings) {
+    for (const RaceStanding &one : standings) {
         if (std::any_of(order.begin(), order.end(),
                         [&](const std::string &id) { return same_name(id, one.impl_id); })) {
             race = std::max(race, one.race);
         }
     }
-    const Standing *first = nullptr;
-    const Standing *next = nullptr; // the fastest of the others
+    const RaceStanding *first = nullptr;
+    const RaceStanding *next = nullptr; // the fastest of the others
     size_t place = 0;
     for (size_t i = 0; i < order.size(); ++i) {
-        const Standing *one = find(standings, race, order[i]);
+        const RaceStanding *one = find(standings, race, order[i]);
         if (one != nullptr && (first == nullptr || one->rank < first->rank)) {
             first = one;
             place = i;
         }
     }
     for (size_t i = 0; i < order.size(); ++i) {
-        const Standing *one = find(standings, race, order[i]);
+        const RaceStanding *one = find(standings, race, order[i]);
         if (one == nullptr && i < place) {
             return {};
         }

@@ -15,7 +15,7 @@ namespace opdock::core {
 // Names such entries of the database, where those of configs have a digest of what can be chosen.
 inline constexpr std::string_view standings_space = "across";
 
-struct Standing {
+struct RaceStanding {
     std::string impl_id;
     size_t rank = 1;         // 1: the fastest, and all that chance does not tell from it
     std::string race;        // which measurement; those of different ones are not compared
@@ -23,9 +23,9 @@ struct Standing {
 };
 
 // "rank=2 race=0000018c251e2a00"
-std::string standing_text(const Standing &standing);
+std::string standing_text(const RaceStanding &standing);
 // The same back; nothing for a text that is none.
-std::optional<Standing> standing_of(const std::string &impl_id, const TuneEntry &entry);
+std::optional<RaceStanding> standing_of(const std::string &impl_id, const TuneEntry &entry);
 
 // A rank for each, by interleaved samples: sample i of all was taken in round i. One ranks behind another when its
 // median is larger by 2 % and it was slower in four of five rounds; those that chance does not tell from the fastest of
@@ -40,6 +40,6 @@ struct Lead {
 
 // Who of `order`, which is what a policy permits in its own order, goes first. Nothing where that is the first anyway
 // and not clearly so, and where one that would be passed was not timed with it.
-std::optional<Lead> lead_of(std::span<const std::string> order, std::span<const Standing> standings);
+std::optional<Lead> lead_of(std::span<const std::string> order, std::span<const RaceStanding> standings);
 
 } // namespace opdock::core

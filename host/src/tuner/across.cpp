@@ -6,6 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "dispatch/attempt.hpp"
+#include "load/plugin_call.hpp"
 #include "text/error.hpp"
 #include "tune/standings.hpp"
 #include "tuner/repeated_call.hpp"
