@@ -203,12 +203,12 @@ TEST_CASE("wrong rules are errors with the variable and what was expected") {
         {"a=default;b=default;a=reference", "PLUGIN_SHADOW, column 21: 'a' is given twice; keep one"},
         {"ge lu=default", "PLUGIN_SHADOW, column 3: expected the name of an op"},
     };
-    for (const auto &[value, message] : cases) {
-        CAPTURE(value);
-        const auto error = thrown_by([&] { core::parse_shadow_rules(value, core::Place{"PLUGIN_SHADOW"}); });
+    for (const auto &one : cases) {
+        CAPTURE(one.value);
+        const auto error = thrown_by([&] { core::parse_shadow_rules(one.value, core::Place{"PLUGIN_SHADOW"}); });
         CHECK(error.status() == OPDOCK_INVALID_POLICY);
         CAPTURE(error.what());
-        CHECK(contains(error.what(), message));
+        CHECK(contains(error.what(), one.message));
     }
     const auto rules = core::parse_shadow_rules(" gelu = reference @1/7 ; all=vendor:acme|default", core::Place{"x"});
     REQUIRE(rules.size() == 2);
