@@ -402,7 +402,7 @@ OPDOCK_API opdock_status opdock_tune_merge(const char *const *texts, const char 
 
 /* --- counting ----------------------------------------------------------------------------------------------------- */
 
-/* How often the calls of each op came to each implementation in this process, as JSON: [{"op", "impl_id", "plugin",
+/* Counts of the calls of each op for each implementation in this process, as JSON: [{"op", "impl_id", "plugin",
  * "vendor", "served", "declined", "failed", "fallbacks": {"declined", "failed", "running", "all_dropped",
  * "all_failed"}, "shadows": {"agreed", "disagreed", "left_out"}}], for every implementation that could have been tried
  * so far. A run of a prepared call counts like a call; what declines or fails while a call is prepared counts once.

@@ -331,13 +331,13 @@ class Host {
         return detail::take(json);
     }
 
-    // How often each implementation served, declined and failed, as JSON; see opdock_counters.
+    // The counts of each implementation (served, declined, failed) as JSON; see opdock_counters.
     std::string counters() const {
         char *json = nullptr;
         detail::check(opdock_counters(host_.get(), &json));
         return detail::take(json);
     }
-    // How many calls an implementation served, runs of prepared ones too.
+    // The number of calls that an implementation served, with runs of prepared ones.
     uint64_t served(const std::string &op, const std::string &impl_id) const {
         uint64_t count = 0;
         detail::check(opdock_served_count(host_.get(), op.c_str(), impl_id.c_str(), &count));

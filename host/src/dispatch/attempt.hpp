@@ -50,7 +50,7 @@ struct Attempt {
     std::atomic<uint32_t> pins{0};
     opdock_kernel kernel = nullptr;      // when it is ready
     struct Prepared *prepared = nullptr; // that owns this; null where a thread does
-    // Of the thread whose memo this is. Of a prepared call, which is anyone's, CallCounts::first_rows.
+    // The row of the memo's thread. A prepared call, which any thread may run, has CallCounts::first_rows.
     CountRow *counts = nullptr;
     uint64_t alignment_mask = 0; // of every data pointer, where it asks for more than the dtypes do
     uint64_t workspace_size = 0;

@@ -1,4 +1,4 @@
-// How often an implementation served calls, declined and failed them.
+// Counts of the calls that an implementation served, declined and failed.
 //
 // Each thread writes numbers of its own: no instruction that locks, and no cache line that another thread writes. They
 // belong to the host and to the number of the thread, which a later thread gets when this one has ended and goes on
@@ -23,11 +23,11 @@ enum class Count : uint8_t {
     served,   // OPDOCK_OK, runs of prepared calls too
     declined, // OPDOCK_UNSUPPORTED, from its kernel or from what is asked before
     failed,   // another status
-    // Of those it served: it was the fallback, and what became of the implementation that was tried first.
+    // Served as the fallback: the outcome of the implementation that was tried first.
     after_declined,
     after_failed,
     after_running, // which called this op, and must not call itself
-    // Of those it served: on copies on the CPU (fallback_to_cpu), and the status on the device.
+    // Served on copies on the CPU (fallback_to_cpu): the status on the device.
     after_all_dropped,
     after_all_failed,
 };
