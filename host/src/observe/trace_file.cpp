@@ -120,7 +120,7 @@ Trace read_trace(std::string_view bytes, const std::string &name) {
             ++trace.broken;
             continue;
         }
-        const bool has_device_time = record.device_check == device_check_of(record);
+        const bool has_device_time = record.device_check == device_check_of(record.number, record.device_nanoseconds);
         const auto since_start = static_cast<double>(static_cast<int64_t>(record.begin - header.start_ticks));
         trace.events.push_back(
             {record.call < trace.calls.size() ? record.call : undescribed_call, record.thread, record.status,

@@ -69,9 +69,9 @@ constexpr uint64_t check_of(const TraceRecord &record) {
            odd;
 }
 
-constexpr uint64_t device_check_of(const TraceRecord &record) {
+constexpr uint64_t device_check_of(uint64_t number, uint64_t nanoseconds) {
     constexpr uint64_t odd = 0xc2b2ae3d27d4eb4f;
-    return (record.device_nanoseconds ^ std::rotl(record.number, 29)) * odd;
+    return (nanoseconds ^ std::rotl(number, 29)) * odd;
 }
 
 } // namespace opdock::core

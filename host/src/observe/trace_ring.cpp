@@ -170,8 +170,8 @@ void TraceRing::claim(TraceCursor &cursor) {
 void TraceRing::set_device_time(uint64_t number, uint64_t nanoseconds) {
     TraceRecord &record = record_of(number - 1);
     if (__atomic_load_n(&record.number, __ATOMIC_RELAXED) == number) {
-        record.device_nanoseconds = nanoseconds;
-        record.device_check = device_check_of(record);
+        store(record.device_nanoseconds, nanoseconds);
+        store(record.device_check, device_check_of(number, nanoseconds));
     }
 }
 

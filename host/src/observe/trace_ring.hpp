@@ -43,13 +43,21 @@ class TraceRing {
             claim(cursor);
         }
         TraceRecord &record = record_of(cursor.next++);
-        __atomic_store_n(&record.number, cursor.next, __ATOMIC_RELAXED); // set_device_time of another thread reads it
-        record.begin = begin;
-        record.duration = end - begin;
-        record.call = call;
-        record.thread = cursor.thread;
-        record.status = status;
-        record.check = check_of(record);
+        TraceRecord made{};
+        made.number = cursor.next;
+        made.begin = begin;
+        made.duration = end - begin;
+        made.call = call;
+        made.thread = cursor.thread;
+        made.status = status;
+        // Atomic, as two threads are at one place where one of them was asleep while the others went round once.
+        store(record.number, made.number);
+        store(record.begin, made.begin);
+        store(record.duration, made.duration);
+        store(record.call, made.call);
+        store(record.thread, made.thread);
+        store(record.status, made.status);
+        store(record.check, check_of(made));
     }
     // The number of the call that the thread wrote last.
     static uint64_t number_of_last(const TraceCursor &cursor) { return cursor.next; }
@@ -70,6 +78,10 @@ class TraceRing {
     static constexpr uint64_t chunk = 32; // records
 
   private:
+    template<class Number>
+    static void store(Number &to, Number value) {
+        __atomic_store_n(&to, value, __ATOMIC_RELAXED);
+    }
     TraceHeader &header() { return *reinterpret_cast<TraceHeader *>(memory_); }
     TraceRecord &record_of(uint64_t number) {
         return reinterpret_cast<TraceRecord *>(memory_ + trace_header_bytes)[number & (n_records_ - 1)];
