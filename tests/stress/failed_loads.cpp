@@ -7,6 +7,7 @@
 #include <malloc.h>
 
 #include "installation.hpp"
+#include "paths.hpp"
 #include "stress.hpp"
 #include "text/error.hpp"
 
@@ -45,7 +46,7 @@ constexpr const char *failing[] = {
 };
 
 std::string fixture(const char *name) {
-    return (std::filesystem::path(OPDOCK_FIXTURES) / name).string();
+    return (opdock::test::fixtures_folder() / name).string();
 }
 
 // Each kind once, into one host; returns how many failed.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "made_host.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 
 namespace opdock::stress {
@@ -18,7 +19,7 @@ class Installation {
         const std::filesystem::path path = directory_.path() / "plugins" / name;
         std::filesystem::create_directories(path.parent_path());
         std::filesystem::remove(path);
-        std::filesystem::copy_file(std::filesystem::path(OPDOCK_FIXTURES) / fixture, path);
+        std::filesystem::copy_file(opdock::test::fixtures_folder() / fixture, path);
         return path.string();
     }
     core::RawEnvironment environment() const { return {{"XDG_CACHE_HOME", cache_home().string()}}; }

@@ -10,6 +10,7 @@
 
 #include "inspect/inspect.hpp"
 #include "installation.hpp"
+#include "paths.hpp"
 #include "stress.hpp"
 
 namespace opdock::stress {
@@ -53,7 +54,7 @@ void check(Stress &stress) {
     std::map<std::string, std::uint64_t> outcomes;
     std::uint64_t size = 0;
     for (const char *fixture : fixtures) {
-        size += std::filesystem::file_size(std::filesystem::path(OPDOCK_FIXTURES) / fixture);
+        size += std::filesystem::file_size(opdock::test::fixtures_folder() / fixture);
     }
     const std::uint64_t step = std::max<std::uint64_t>(1, size / std::max<std::uint64_t>(1, stress.rounds));
     std::string said;

@@ -11,6 +11,7 @@
 
 #include "files/digest.hpp"
 #include "made_host.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
 
@@ -21,7 +22,7 @@ using core::RawEnvironment;
 namespace {
 
 std::string fixture(const std::string &name) {
-    return std::string(OPDOCK_FIXTURES) + "/lib" + name + ".so";
+    return fixtures_folder().string() + "/lib" + name + ".so";
 }
 
 // A folder of plugins: found by name, the first first.

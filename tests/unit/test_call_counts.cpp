@@ -12,6 +12,7 @@
 
 using namespace opdock;
 using namespace opdock::test;
+using opdock::cpu;
 using core::Count;
 using core::CountedImplementation;
 

@@ -11,6 +11,7 @@
 #include "call_arguments.hpp"
 #include "fake_device.hpp"
 #include "made_host.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::test;
@@ -19,7 +20,7 @@ using nlohmann::json;
 namespace {
 
 std::string fixture(const std::string &name) {
-    return std::string(OPDOCK_FIXTURES) + "/lib" + name + ".so";
+    return fixtures_folder().string() + "/lib" + name + ".so";
 }
 
 // Nothing of the machine's plugins and settings, for programs whose prefix is MADE_.

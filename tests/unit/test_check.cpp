@@ -16,6 +16,7 @@
 #include "inspect/dependencies.hpp"
 #include "inspect/linkage.hpp"
 #include "made_host.hpp"
+#include "paths.hpp"
 #include "signer.hpp"
 #include "temporary_directory.hpp"
 
@@ -28,7 +29,7 @@ using opdock::test::write_file;
 
 namespace {
 
-const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
 nlohmann::json check(const std::filesystem::path &file, const RawEnvironment &variables = {},
                      const std::string &cache = "") {

@@ -11,6 +11,7 @@
 #include "fake_device.hpp"
 #include "inspect/elf_notes.hpp"
 #include "mappings.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 #include "text/error.hpp"
 
@@ -23,7 +24,7 @@ using opdock::test::TemporaryDirectory;
 
 namespace {
 
-const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
 // What one call adds on a device of the plugin's; -1 when it is not served.
 float added_on(MadeHost &host, int32_t index) {

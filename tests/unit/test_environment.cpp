@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "paths.hpp"
 #include "thrown_error.hpp"
 
 using namespace opdock::core;
@@ -325,7 +326,7 @@ TEST_CASE("the documentation's tables of variables are the program's") {
     }
     for (const char *document : {"/README.md", "/docs/policy.md"}) {
         CAPTURE(document);
-        std::ifstream stream(std::string(OPDOCK_SOURCE_DIR) + document);
+        std::ifstream stream(opdock::test::source_folder().string() + document);
         std::set<std::string> rows;
         for (std::string line; std::getline(stream, line);) {
             if (line.starts_with("| PLUGIN_")) {

@@ -6,6 +6,7 @@
 #include "fake_device.hpp"
 #include "load/plugin_call.hpp"
 #include "made_host.hpp"
+#include "paths.hpp"
 #include "thrown_error.hpp"
 
 using namespace opdock;
@@ -204,7 +205,7 @@ TEST_CASE("a program finds the extensions that an implementation offers") {
 }
 
 TEST_CASE("an extension of a plugin that is not open yet is found") {
-    MadeHost host({}, "/nonexistent", {OPDOCK_FIXTURES "/libgood.so"});
+    MadeHost host({}, "/nonexistent", {(fixtures_folder() / "libgood.so").string()});
     const void *bias = host->find_extension("fixture.add", "vendor.acme", "acme.bias");
     REQUIRE(bias != nullptr);
     CHECK(*static_cast<const int *>(bias) == 100);

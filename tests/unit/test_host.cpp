@@ -14,6 +14,7 @@
 #include "fake_device.hpp"
 #include "inspect/library_place.hpp"
 #include "made_host.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
 
@@ -24,7 +25,7 @@ using core::RawEnvironment;
 namespace {
 
 std::string fixture(const std::string &name) {
-    return std::string(OPDOCK_FIXTURES) + "/lib" + name + ".so";
+    return fixtures_folder().string() + "/lib" + name + ".so";
 }
 
 nlohmann::json plugin_row(MadeHost &host, const std::string &path) {

@@ -9,6 +9,7 @@
 
 #include "access_list.hpp"
 #include "made_host.hpp"
+#include "paths.hpp"
 #include "signer.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
@@ -24,6 +25,7 @@ using opdock::test::write_file;
 
 namespace {
 
+using opdock::test::fixtures_folder;
 namespace fs = std::filesystem;
 
 // A machine with plugins in the user's folder, keys of the system and of the user, and a counter of how often a
@@ -42,7 +44,7 @@ class Machine {
     fs::path folder() const { return directory_.path() / "data/opdock/plugins"; }
     fs::path install(const std::string &fixture = "libcounts_tries.so", const std::string &name = "libacme.so") const {
         const fs::path file = folder() / name;
-        write_file(file.string() + ".new", content_of(fs::path(OPDOCK_FIXTURES) / fixture));
+        write_file(file.string() + ".new", content_of(fixtures_folder() / fixture));
         fs::rename(file.string() + ".new", file);
         return file;
     }
@@ -165,8 +167,7 @@ TEST_CASE("a library that everybody may write to has a warning of its own, and i
 TEST_CASE("a library behind a link is judged where it really lies") {
     const Machine machine;
     const TemporaryDirectory elsewhere;
-    const fs::path file =
-        elsewhere.write("lib/libbehind_a_link.so.1", content_of(fs::path(OPDOCK_FIXTURES) / "libgood.so"));
+    const fs::path file = elsewhere.write("lib/libbehind_a_link.so.1", content_of(fixtures_folder() / "libgood.so"));
     fs::create_symlink(file, machine.folder() / "libacme.so");
     CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "loaded");
     Machine::set_mode(file.parent_path(), 0777);
@@ -212,7 +213,7 @@ TEST_CASE("a plugin of a stranger is used with a warning, and rejected in strict
 TEST_CASE("a plugin that the program loads late is judged by its place as well") {
     const Machine machine;
     const TemporaryDirectory open_to_all;
-    const fs::path file = open_to_all.write("libgood.so", content_of(fs::path(OPDOCK_FIXTURES) / "libgood.so"));
+    const fs::path file = open_to_all.write("libgood.so", content_of(fixtures_folder() / "libgood.so"));
     Machine::set_mode(open_to_all.path(), 0777);
     MadeHost strict = machine.host({{"PLUGIN_STRICT", "1"}});
     CHECK(contains(message_of([&] { strict->load(file.string()); }), "OPDOCK-E060"));
@@ -245,7 +246,7 @@ TEST_CASE(
         const Signer acme("acme");
         machine.trust(acme);
         const fs::path file = machine.install(fixture);
-        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries/libdependency.so", machine.folder() / "libdependency.so");
+        fs::copy_file(fixtures_folder() / "libraries/libdependency.so", machine.folder() / "libdependency.so");
         write_signatures(file, {acme.sign_file(file)});
         CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "OPDOCK-E064");
         CHECK(verdict(machine, required) == "OPDOCK-E064");
@@ -261,7 +262,7 @@ TEST_CASE("where trust is required, a signed plugin does not bring a library tha
     const fs::path file = machine.install("libneeds_library_beside.so");
     write_signatures(file, {acme.sign_file(file)});
     const auto library = [&](const char *name) {
-        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries" / name, machine.folder() / name);
+        fs::copy_file(fixtures_folder() / "libraries" / name, machine.folder() / name);
         REQUIRE(::chmod((machine.folder() / name).c_str(), 0644) == 0);
         return machine.folder() / name;
     };
@@ -291,7 +292,7 @@ TEST_CASE("what the scan cache remembers of a plugin does not vouch for its libr
     const Machine machine;
     machine.install("libneeds_library_beside.so");
     for (const char *name : {"libneeds_another.so", "libdependency.so"}) {
-        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries" / name, machine.folder() / name);
+        fs::copy_file(fixtures_folder() / "libraries" / name, machine.folder() / name);
         REQUIRE(::chmod((machine.folder() / name).c_str(), 0644) == 0);
     }
     const RawEnvironment strict = {{"XDG_CACHE_HOME", machine.cache()}, {"PLUGIN_STRICT", "1"}};
@@ -305,7 +306,7 @@ TEST_CASE("LD_LIBRARY_PATH counts where libraries are judged") {
     const TemporaryDirectory open_to_all;
     machine.install("libneeds_library_beside.so");
     for (const char *name : {"libneeds_another.so", "libdependency.so"}) {
-        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries" / name, machine.folder() / name);
+        fs::copy_file(fixtures_folder() / "libraries" / name, machine.folder() / name);
         REQUIRE(::chmod((machine.folder() / name).c_str(), 0644) == 0);
     }
     Machine::set_mode(open_to_all.path(), 0777);
@@ -326,7 +327,7 @@ TEST_CASE("a plugin that has the name of a library which another plugin needs is
         const Machine machine;
         machine.install("libnamed_as_library.so", is_first ? "liba.so" : "libz.so");
         machine.install("libneeds_library_after_colon.so", "libn.so");
-        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries/libdependency.so", machine.folder() / "libdependency.so");
+        fs::copy_file(fixtures_folder() / "libraries/libdependency.so", machine.folder() / "libdependency.so");
         MadeHost host = machine.host();
         CHECK(host.logged("The library that goes by the name 'libdependency.so' (DT_SONAME) is ") == 1);
         CHECK(host.logged("that of the host's own") == 0);
@@ -336,7 +337,7 @@ TEST_CASE("a plugin that has the name of a library which another plugin needs is
 TEST_CASE("a library of one plugin that goes by the name of another plugin's library is said, whichever comes first") {
     for (const bool is_first : {true, false}) {
         const Machine machine;
-        const fs::path dependency = fs::path(OPDOCK_FIXTURES) / "libraries/libdependency.so";
+        const fs::path dependency = fixtures_folder() / "libraries/libdependency.so";
         machine.install("libneeds_other_library.so", is_first ? "liba.so" : "libz.so");
         machine.install("libneeds_library_beside.so", "libn.so");
         fs::copy_file(dependency.parent_path() / "libneeds_another.so", machine.folder() / "libneeds_another.so");
@@ -367,9 +368,8 @@ TEST_CASE("a plugin that has the name of the host's own library is said") {
 TEST_CASE("a library of a plugin that has the name of the host's own library is said") {
     const Machine machine;
     machine.install("libneeds_library_beside.so", "libn.so");
-    fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries/libneeds_another.so",
-                  machine.folder() / "libneeds_another.so");
-    fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libnamed_as_host.so", machine.folder() / "libdependency.so");
+    fs::copy_file(fixtures_folder() / "libraries/libneeds_another.so", machine.folder() / "libneeds_another.so");
+    fs::copy_file(fixtures_folder() / "libnamed_as_host.so", machine.folder() / "libdependency.so");
     MadeHost host = machine.host();
     CHECK(host.logged("libdependency.so', which says that its name is 'libopdock.so.1' (DT_SONAME), that of the host's "
                       "own") == 1);
@@ -378,7 +378,7 @@ TEST_CASE("a library of a plugin that has the name of the host's own library is 
 TEST_CASE("the host's own library is none of another name, wherever a plugin would take it from") {
     const Machine machine;
     machine.install("libneeds_library_beside.so", "libn.so");
-    const fs::path libraries = fs::path(OPDOCK_FIXTURES) / "libraries";
+    const fs::path libraries = fixtures_folder() / "libraries";
     // Of the same length as what it needs, the name of the host's library takes the place of that in the file.
     std::string needing = content_of(libraries / "libneeds_another.so");
     const std::string other = "libdependency.so";
@@ -410,10 +410,10 @@ TEST_CASE("a plugin behind a link is opened by the folder that it really lies in
     const Machine machine;
     const TemporaryDirectory elsewhere;
     for (const char *name : {"libneeds_another.so", "libdependency.so"}) {
-        elsewhere.write(name, content_of(fs::path(OPDOCK_FIXTURES) / "libraries" / name));
+        elsewhere.write(name, content_of(fixtures_folder() / "libraries" / name));
     }
     const fs::path file =
-        elsewhere.write("libbehind_a_link.so.1", content_of(fs::path(OPDOCK_FIXTURES) / "libneeds_library_beside.so"));
+        elsewhere.write("libbehind_a_link.so.1", content_of(fixtures_folder() / "libneeds_library_beside.so"));
     fs::create_symlink(file, machine.folder() / "libacme.so");
     MadeHost host = machine.host({{"PLUGIN_STRICT", "1"}});
     CHECK(verdict(host) == "loaded"); // it finds what lies beside it
@@ -678,7 +678,7 @@ TEST_CASE("a plugin that is loaded late is judged by the keys of that moment") {
     const Machine machine;
     const Signer acme("acme");
     const TemporaryDirectory elsewhere;
-    const fs::path file = elsewhere.write("libgood.so", content_of(fs::path(OPDOCK_FIXTURES) / "libgood.so"));
+    const fs::path file = elsewhere.write("libgood.so", content_of(fixtures_folder() / "libgood.so"));
     MadeHost host = machine.host(required);
     CHECK(contains(message_of([&] { host->load(file.string()); }), "OPDOCK-E061"));
     write_signatures(file, {acme.sign_file(file)});

@@ -15,6 +15,7 @@
 #include "host/check.hpp"
 #include "made_host.hpp"
 #include "observe/agreement.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
 
@@ -38,7 +39,7 @@ ops:
 
 struct Installed {
     explicit Installed(const std::string &tune_file, const std::string &fixture = "tunable") {
-        std::filesystem::copy_file(std::string(OPDOCK_FIXTURES) + "/lib" + fixture + ".so", plugin());
+        std::filesystem::copy_file(fixtures_folder().string() + "/lib" + fixture + ".so", plugin());
         if (!tune_file.empty()) {
             directory.write("tunable.tune.yaml", tune_file);
         }

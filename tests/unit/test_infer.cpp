@@ -14,6 +14,7 @@
 
 using namespace opdock;
 using namespace opdock::core;
+using opdock::core::parse_signature;
 using opdock::test::CallArguments;
 using opdock::test::dtype_value;
 using opdock::test::error_of;

@@ -20,6 +20,7 @@
 #include "files/plugin_file.hpp"
 #include "inspect/elf_notes.hpp"
 #include "opdock/abi/note.h"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -27,7 +28,7 @@ using namespace opdock::test;
 
 namespace {
 
-const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+const std::filesystem::path fixtures = fixtures_folder();
 
 // As a host without a history would.
 Inspection inspect(const std::filesystem::path &path) {

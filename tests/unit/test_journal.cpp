@@ -24,6 +24,7 @@
 
 #include "made_host.hpp"
 #include "mappings.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -35,7 +36,7 @@ using opdock::test::TemporaryDirectory;
 
 namespace {
 
-const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
 // Runs `work` in a child that must end as `signal` says, 0 for a plain end.
 template<class Work>

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "access_list.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -34,7 +35,7 @@ struct Place {
     }
     static std::string put(const std::string &folder, const std::string &library = "libdependency.so") {
         const fs::path file = fs::path(folder) / library;
-        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries" / library, file);
+        fs::copy_file(opdock::test::fixtures_folder() / "libraries" / library, file);
         REQUIRE(::chmod(file.c_str(), 0644) == 0);
         return file.string();
     }

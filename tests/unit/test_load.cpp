@@ -4,6 +4,7 @@
 
 #include "inspect/elf_notes.hpp"
 #include "mappings.hpp"
+#include "paths.hpp"
 #include "signer.hpp"
 #include "temporary_directory.hpp"
 
@@ -12,7 +13,7 @@ using opdock::test::is_mapped;
 
 namespace {
 
-const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
 HeldDirectoryPtr directory_of(const std::filesystem::path &path) {
     HeldDirectories directories;

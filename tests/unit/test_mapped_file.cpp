@@ -12,6 +12,7 @@
 
 #include "files/reject.hpp"
 #include "mappings.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -20,7 +21,7 @@ using opdock::test::TemporaryDirectory;
 
 namespace {
 
-const std::filesystem::path mapped_fixture = std::filesystem::path(OPDOCK_FIXTURES) / "libgood.so";
+const std::filesystem::path mapped_fixture = opdock::test::fixtures_folder() / "libgood.so";
 
 // A copy of a fixture, opened.
 struct OpenedCopy {

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
 
@@ -27,7 +28,8 @@ std::string refusal(std::string_view text) {
 } // namespace
 
 TEST_CASE("the policy file we ship is valid and changes nothing") {
-    const PolicyFile file = read_policy_file(OPDOCK_SOURCE_DIR "/configs/policy.yaml", Enforce::accept);
+    const PolicyFile file =
+        read_policy_file((opdock::test::source_folder() / "configs/policy.yaml").string(), Enforce::accept);
     CHECK(file.unknown_keys.empty());
     CHECK(file.enforce == Policy());
     CHECK(file.policy.devices.empty());
@@ -39,7 +41,7 @@ TEST_CASE("the policy file we ship is valid and changes nothing") {
 }
 
 TEST_CASE("the policy file we ship stays valid when its examples are taken out of their comments") {
-    std::ifstream stream(OPDOCK_SOURCE_DIR "/configs/policy.yaml");
+    std::ifstream stream(opdock::test::source_folder() / "configs/policy.yaml");
     std::string text;
     bool setting_seen = false; // the comments at the top are prose
     for (std::string line; std::getline(stream, line);) {

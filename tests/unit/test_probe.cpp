@@ -40,6 +40,7 @@
 #include "load/register.hpp"
 #include "made_host.hpp"
 #include "mappings.hpp"
+#include "paths.hpp"
 #include "probe/device_query.hpp"
 #include "probe/scan.hpp"
 #include "probe/transcript_format.h"
@@ -54,7 +55,7 @@ using opdock::test::TemporaryDirectory;
 
 namespace {
 
-const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
 // Of what hangs, soon enough for a test; of what does not, nothing depends on it.
 ProbeLimits limits() {

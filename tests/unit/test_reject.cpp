@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "paths.hpp"
+
 using namespace opdock::core;
 
 TEST_CASE("a code is spelled with three digits") {
@@ -23,7 +25,7 @@ TEST_CASE("no two faults share a code or a meaning") {
 }
 
 TEST_CASE("every code has a row in docs/errors.md, with its meaning") {
-    std::ifstream file(OPDOCK_SOURCE_DIR "/docs/errors.md");
+    std::ifstream file(opdock::test::source_folder() / "docs/errors.md");
     std::stringstream page;
     page << file.rdbuf();
     for (const RejectCode code : all_reject_codes()) {

@@ -15,6 +15,7 @@
 
 #include "files/database.hpp"
 #include "made_host.hpp"
+#include "paths.hpp"
 #include "signer.hpp"
 #include "temporary_directory.hpp"
 
@@ -27,7 +28,7 @@ using opdock::test::TemporaryDirectory;
 
 namespace {
 
-const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
 // A folder for the cache, and one for plugins that a test may change.
 struct Installed {

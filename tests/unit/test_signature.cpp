@@ -11,6 +11,8 @@
 
 using namespace opdock;
 using namespace opdock::core;
+using opdock::OpDeclaration;
+using opdock::core::parse_signature;
 using opdock::test::error_of;
 
 namespace {

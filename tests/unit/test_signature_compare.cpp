@@ -7,6 +7,7 @@
 
 using namespace opdock;
 using namespace opdock::core;
+using opdock::OpDeclaration;
 
 namespace {
 

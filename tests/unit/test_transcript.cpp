@@ -17,12 +17,14 @@
 #include "probe/scan.hpp"
 #include "probe/transcript_format.h"
 
+#include "paths.hpp"
+
 using namespace opdock::core;
 
 namespace {
 
 std::vector<std::byte> sent_by(const char *name) {
-    const std::filesystem::path path = std::filesystem::path(OPDOCK_FIXTURES) / name;
+    const std::filesystem::path path = opdock::test::fixtures_folder() / name;
     HeldDirectories directories;
     std::string why;
     auto result = run_probe(find_probe(), *directories.of(path), name, limits_for({"cpu"}), false, &why);
@@ -86,7 +88,7 @@ TEST_CASE("replaying what a plugin did in its probe is like running its entry he
         Signatures signatures;
         const Transcript transcript = Transcript::parse(sent_by(name));
         HeldDirectories directories;
-        const std::filesystem::path path = std::filesystem::path(OPDOCK_FIXTURES) / name;
+        const std::filesystem::path path = opdock::test::fixtures_folder() / name;
         const PluginFile file(*directories.of(path), name);
         auto loaded = load(*directories.of(path), name, file.identity());
         REQUIRE(std::holds_alternative<Loaded>(loaded));

@@ -134,13 +134,6 @@ class Workplace {
     Command git_;
 };
 
-inline void check_error(const Finished &finished, int code, const std::string &message) {
-    INFO(finished.err);
-    CHECK(finished.code == code);
-    CHECK(contains(finished.err, "plugin-pack: "));
-    CHECK(contains(finished.err, message));
-}
-
 // Runs plugin-pack with one of two command lines in turn, kills it at a random moment, and asks whether what is there
 // is whole. OPDOCK_KILLS says how often.
 template<class IsWhole>

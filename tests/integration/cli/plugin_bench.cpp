@@ -44,13 +44,6 @@ std::string content(const std::string &file) {
     return text.str();
 }
 
-void check_error(const Finished &finished, int code, const std::string &message) {
-    INFO(finished.err);
-    CHECK(finished.code == code);
-    CHECK(contains(finished.err, "plugin-bench: "));
-    CHECK(contains(finished.err, message));
-}
-
 } // namespace
 
 TEST_CASE("all implementations of an op are timed side by side, with rates and what a call costs") {

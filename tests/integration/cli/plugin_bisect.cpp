@@ -55,13 +55,6 @@ std::string many(int place) {
     return "many.op" + std::to_string(place) + " vendor.many";
 }
 
-void check_error(const Finished &finished, int code, const std::string &message) {
-    INFO(finished.err);
-    CHECK(finished.code == code);
-    CHECK(contains(finished.err, "plugin-bisect: "));
-    CHECK(contains(finished.err, message));
-}
-
 // A script that appends a line to `count` each time, and finds in $n how many there were before.
 Texts counting(const std::string &count, const std::string &then) {
     return {"sh", "-c", "n=$(cat " + count + " 2>/dev/null | wc -l); echo >>" + count + "; " + then};

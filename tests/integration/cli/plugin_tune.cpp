@@ -78,13 +78,6 @@ class Tuned {
     Tool tool_;
 };
 
-void check_error(const Finished &finished, int code, const std::string &message) {
-    INFO(finished.err);
-    CHECK(finished.code == code);
-    CHECK(contains(finished.err, "plugin-tune: "));
-    CHECK(contains(finished.err, message));
-}
-
 } // namespace
 
 TEST_CASE("a shape is tuned, kept, and known the next time") {

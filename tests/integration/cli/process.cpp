@@ -112,7 +112,7 @@ Finished Command::run_and_interrupt(const std::vector<std::string> &arguments, c
     int ends[2];
     check(pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno, "pipe2");
     const Descriptor from_child(ends[0], "pipe2");
-    Finished finished{0, "", ""};
+    Finished finished{name(), 0, "", ""};
     pid_t child = 0;
     {
         const Descriptor to_err(ends[1], "pipe2");
@@ -143,7 +143,7 @@ Finished Command::run(const std::vector<std::string> &arguments) const {
         const Descriptor to_err(open_for_writing(err), "err");
         code = start_and_wait(arguments, to_out.number(), to_err.number());
     }
-    return {code, content(out), content(err)};
+    return {name(), code, content(out), content(err)};
 }
 
 Finished Command::run_on_terminal(const std::vector<std::string> &arguments, unsigned short columns) const {
@@ -153,7 +153,7 @@ Finished Command::run_on_terminal(const std::vector<std::string> &arguments, uns
     const Descriptor end(open(ptsname(terminal.number()), O_RDWR | O_NOCTTY | O_CLOEXEC), "the terminal's other end");
     const winsize size{24, columns, 0, 0};
     check(ioctl(terminal.number(), TIOCSWINSZ, &size) == 0 ? 0 : errno, "TIOCSWINSZ");
-    Finished finished{start_and_wait(arguments, end.number(), end.number()), "", ""};
+    Finished finished{name(), start_and_wait(arguments, end.number(), end.number()), "", ""};
     // What fits a terminal's buffer (4 KiB); enough for what is asked here.
     check(fcntl(terminal.number(), F_SETFL, O_NONBLOCK) == 0 ? 0 : errno, "O_NONBLOCK");
     char buffer[4096];
@@ -180,7 +180,7 @@ Finished Command::run_with_terminal(const std::vector<std::string> &arguments,
         _exit(127);
     }
     const Descriptor terminal(number, "forkpty");
-    Finished finished{0, "", ""};
+    Finished finished{name(), 0, "", ""};
     auto answer = answers.begin();
     size_t answered = 0; // of `out`, up to the last question
     char buffer[4096];

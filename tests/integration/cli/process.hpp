@@ -9,7 +9,8 @@
 namespace opdock::test {
 
 struct Finished {
-    int code; // 128 + N when signal N ended it
+    std::string program; // its name, without a folder
+    int code;            // 128 + N when signal N ended it
     std::string out;
     std::string err;
 };
@@ -35,6 +36,7 @@ class Command {
                                const std::vector<std::string> &answers) const;
 
   private:
+    std::string name() const { return program_.substr(program_.rfind('/') + 1); }
     int start_and_wait(const std::vector<std::string> &arguments, int out, int err) const;
     int start(const std::vector<std::string> &arguments, int out, int err) const; // its process id
 

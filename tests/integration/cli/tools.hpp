@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include "process.hpp"
 #include "temporary_directory.hpp"
 
@@ -48,6 +50,14 @@ struct PluginRun : Tool {
 
 inline bool contains(const std::string &text, const std::string &part) {
     return text.find(part) != std::string::npos;
+}
+
+// The tool ended with this code and said why, after its name.
+inline void check_error(const Finished &finished, int code, const std::string &message) {
+    INFO(finished.err);
+    CHECK(finished.code == code);
+    CHECK(contains(finished.err, finished.program + ": "));
+    CHECK(contains(finished.err, message));
 }
 
 } // namespace opdock::test
