@@ -104,7 +104,7 @@ def softmax_bwd(m: Making, rows: int, k: int) -> Case:
 def log_softmax(m: Making, rows: int, k: int) -> Case:
     x = m.numbers(rows, k)
     return Case(
-        "log_softmax_fwd", (rows, k), {"input": x}, one("output", gems("ops.log_softmax", "log_softmax"), x, -1)
+        "flaggems.log_softmax", (rows, k), {"input": x}, one("output", gems("ops.log_softmax", "log_softmax"), x, -1)
     )
 
 
@@ -177,7 +177,7 @@ def topk_softmax(m: Making, t: int, e: int, k: int, renormalize: bool = False) -
         function(weights, indices, rows, logits, renormalize)
         return {"weights": weights, "indices": indices}
 
-    return Case("topk_softmax_fwd", (t, e, k), {"logits": logits}, peer, {"k": k, "renormalize": renormalize})
+    return Case("flaggems.topk_softmax", (t, e, k), {"logits": logits}, peer, {"k": k, "renormalize": renormalize})
 
 
 def mm(m: Making, rows: int, n: int, k: int) -> Case:
@@ -189,17 +189,6 @@ def addmm(m: Making, rows: int, n: int, k: int) -> Case:
     x, weight, bias = m.numbers(rows, k), m.numbers(n, k), m.numbers(n)
     peer = one("output", gems("ops.addmm", "addmm"), bias, x, weight.t())
     return Case("linear_fwd", (rows, n, k), {"input": x, "weight": weight, "bias": bias}, peer)
-
-
-def rope(m: Making, t: int, h: int, g: int, d: int, interleaved: bool = False) -> Case:
-    query, key = m.numbers(t, h, d), m.numbers(t, g, d)
-    positions, angles = m.indices(4096, t), m.numbers(4096, d // 2, dtype=torch.float32)
-    cos, sin = angles.cos(), angles.sin()
-    function = gems("fused.rotary_embedding", "apply_rotary_pos_emb")
-    peer = several("query_out key_out", function, query, key, cos, sin, positions, interleaved)
-    inputs = {"query": query, "key": key, "positions": positions, "cos": cos, "sin": sin}
-    others = frozenset({"MAX_POSITION_EMBEDDINGS"})
-    return Case("rope_qk_positions", (t, h, g, d), inputs, peer, {"interleaved": interleaved}, others=others)
 
 
 def mul(m: Making, *shape: int) -> Case:
@@ -402,7 +391,7 @@ def liger_group_norm(m: Making, b: int, c: int, plane: int, groups: int) -> Case
         return {"output": y, "mu": mean, "rsigma": rstd}
 
     inputs = {"input": x, "weight": weight, "bias": bias}
-    return Case("group_norm_fwd", (b, c, plane, groups), inputs, peer, {"groups": groups})
+    return Case("liger.group_norm", (b, c, plane, groups), inputs, peer, {"groups": groups})
 
 
 def liger_tvd(m: Making, b: int, v: int) -> Case:
@@ -435,7 +424,6 @@ CASES: dict[str, list[tuple[Callable[..., Case], tuple[Any, ...], tuple[Any, ...
         (topk_softmax, ((64, 128, 8), (7, 256, 4), (5, 60, 6, True)), ((16384, 128, 8), (4096, 256, 8, True))),
         (mm, ((128, 256, 512), (100, 200, 64), (7, 48, 100)), ((4096, 4096, 4096), (1000, 4096, 4096))),
         (addmm, ((128, 256, 512), (100, 200, 64)), ((4096, 4096, 4096), (1000, 4096, 4096))),
-        (rope, ((16, 32, 8, 128), (5, 16, 16, 64, True)), ((8192, 32, 8, 128), (4096, 16, 16, 64))),
         (mul, ((64, 4096), (7, 100)), ((8192, 8192),)),
         (bmm, ((4, 64, 128, 32), (3, 50, 64, 48)), ((16, 1024, 1024, 1024),)),
         (dropout, ((64, 1024), (400,)), ((8192, 8192),)),
