@@ -95,7 +95,7 @@ bool names_other_journal(const std::string &file) {
     constexpr std::string_view magic("\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8);
     const Descriptor journal(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     std::array<char, magic.size()> end{};
-    return ::lseek(journal.get(), -static_cast<off_t>(end.size()), SEEK_END) > 0 &&
+    return journal.get() >= 0 && ::lseek(journal.get(), -static_cast<off_t>(end.size()), SEEK_END) > 0 &&
            ::read(journal.get(), end.data(), end.size()) == static_cast<ssize_t>(end.size()) &&
            std::equal(end.begin(), end.end(), magic.begin());
 }
