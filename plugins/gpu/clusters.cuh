@@ -39,6 +39,20 @@ __device__ __forceinline__ void wait_for_cluster() {
 #endif
 }
 
+// Between the two all blocks of the cluster have begun: work that needs no other block goes in between. All threads
+// take part in both.
+__device__ __forceinline__ void arrive_at_cluster() {
+#ifdef GPU_CLUSTERS
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_arrivals() {
+#ifdef GPU_CLUSTERS
+    __syncwarp();
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
 // Writes to where `shared` is in the block of that rank.
 __device__ __forceinline__ void store_in_cluster(float *shared, int rank, float value) {
 #ifdef GPU_CLUSTERS

@@ -5,8 +5,7 @@
 #pragma once
 
 #include "exp_sum.cuh"
-#include "row_batches.cuh"
-#include "rows.cuh"
+#include "shares.cuh"
 #include "tensors.hpp"
 
 namespace gpu {
@@ -22,11 +21,17 @@ struct CrossEntropy {
     __device__ __forceinline__ bool is_class(int64_t target) const { return target >= 0 && target < classes; }
 };
 
-// The thread of a group that has the target's logit: it alone reads it, before it overwrites it, and writes its
-// gradient, after those of the vector that it is in. For a target that is no class, the first one, which writes the
-// loss in any case.
-template<int N, bool peels>
-__device__ __forceinline__ bool has_target(const CrossEntropy &shape, const Vectors<N, peels> &vectors,
+// The thread that has the target's logit: it alone reads it, before it overwrites it, and writes its gradient, after
+// those of the vector that it is in. For a target that is no class, the first one, which writes the loss in any case.
+template<class T, int N, bool peels>
+__device__ __forceinline__ bool has_target(const CrossEntropy &shape, const Share<T, N, peels> &share, int64_t target) {
+    return share.place.exists &&
+           (shape.is_class(target) ? share.has(target) : share.rank == 0 && share.place.thread == 0);
+}
+
+// The same of a block that has a whole row.
+template<int N>
+__device__ __forceinline__ bool has_target(const CrossEntropy &shape, const Vectors<N, false> &vectors,
                                            const Place &place, int64_t target) {
     return shape.is_class(target) ? vectors.thread_of(target, place) == place.thread : place.thread == 0;
 }
@@ -75,6 +80,16 @@ struct Statistics {
         all.exponentials = {values[0], values[1]};
         all.sum = values[2];
         return all;
+    }
+
+    // Of what each of a cluster's blocks has gathered. `shared` holds most_warps floats; see exchange_in_cluster().
+    __device__ __forceinline__ void reduce_over_cluster(int rank, int ranks, float *shared) {
+        static_assert(statistics_arrays * most_ranks <= most_warps);
+        float values[statistics_arrays] = {exponentials.largest, exponentials.sum, sum};
+        exchange_in_cluster(values, rank, ranks, shared);
+        reduce_exp_sum_lanes<Relative::by_range>(values, log2_e, ranks);
+        exponentials = {values[0], values[1]};
+        sum = values[2];
     }
 
     __device__ __forceinline__ float lse() const {

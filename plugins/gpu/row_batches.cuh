@@ -34,19 +34,23 @@ struct Vectors {
     }
 
     // The thread of a group that has this element in every pass.
-    __device__ __forceinline__ int64_t thread_of(int64_t i, const Place &place) const {
-        return (peels && i < begin ? i : peels && i >= end ? i - end : (i - begin) / N) % place.threads;
+    __device__ __forceinline__ int thread_of(int64_t i, const Place &place) const {
+        const int64_t number = peels && i < begin ? i : peels && i >= end ? i - end + begin : (i - begin) / N;
+        return static_cast<int>(number & (place.threads - 1)); // a power of two
     }
 
-    // body(i) for what the thread has of the elements that are read one at a time.
+    // How many elements are read one at a time, and where in the row each of them is.
+    __device__ __forceinline__ int64_t singles() const { return peels ? begin + (n - end) : 0; }
+    __device__ __forceinline__ int64_t single(int64_t number) const {
+        return number < begin ? number : number - begin + end;
+    }
+
+    // body(i) for what the thread has of them.
     template<class Body>
     __device__ __forceinline__ void each_single(const Place &place, Body body) const {
         if constexpr (peels) {
-            for (int64_t i = place.thread; i < begin; i += place.threads) {
-                body(i);
-            }
-            for (int64_t i = end + place.thread; i < n; i += place.threads) {
-                body(i);
+            for (int64_t number = place.thread; number < singles(); number += place.threads) {
+                body(single(number));
             }
         }
     }
@@ -104,18 +108,76 @@ __device__ __forceinline__ void each_in_batches(const T *row, const Vectors<N, p
                        [&](int64_t i, const float(&x)[N]) { body(vectors.begin + i, x); });
 }
 
-// visit(Number<N>, Number<peels>, plan) for kernels that read rows in batches. `apart`: where tensors that are worked
-// on together lie a number of bytes apart that is no multiple of a vector, elements are read one at a time.
-template<class T, class Visitor>
-opdock::Status visit_vectors(const opdock::Call &call, int64_t n, bool are_aligned, bool apart, Visitor &&visit) {
-    const RowKnobs knobs = RowKnobs::of(call);
-    const int width = apart ? 1 : wide<T>;
-    const RowPlan plan = plan_rows(n, width, knobs.threads, knobs.block, 0);
-    if (apart) {
-        return visit(Number<1>{}, Number<0>{}, plan);
+// The same row, of which each thread's first batch is on its way as soon as this exists.
+template<class T, int N, bool peels>
+class BatchedRow {
+  public:
+    __device__ __forceinline__ BatchedRow(const T *row, const Vectors<N, peels> &vectors, const Place &place)
+        : row_(row), vectors_(vectors), place_(place), part_(read_part(0)) {
+        if (peels && place.thread < vectors.singles()) {
+            single_ = row[vectors.single(place.thread)];
+        }
     }
+
+    // As if the row had no elements.
+    __device__ __forceinline__ void leave_out() { vectors_ = Vectors<N, peels>(row_, 0); }
+
+    // body(place of the first, N elements or one) for each, in any pass.
+    template<class Body>
+    __device__ __forceinline__ void each(Body body) {
+        if (!is_new_) {
+            part_ = read_part(0);
+        }
+        const int64_t n = vectors_.end - vectors_.begin, step = static_cast<int64_t>(batch) * N * place_.threads;
+        for (int64_t from = 0; from < n;) {
+            part_.each([&](int64_t i, const float(&x)[N]) { body(vectors_.begin + from + i, x); });
+            from += step;
+            if (from < n) {
+                part_ = read_part(from);
+            }
+        }
+        if constexpr (peels) {
+            for (int64_t number = place_.thread; number < vectors_.singles(); number += place_.threads) {
+                const int64_t i = vectors_.single(number);
+                const float x[1] = {to_f32(is_new_ && number == place_.thread ? single_ : row_[i])};
+                body(i, x);
+            }
+        }
+        is_new_ = false;
+    }
+
+  private:
+    __device__ __forceinline__ Row<T, N, batch> read_part(int64_t from) const {
+        const int64_t n = vectors_.end - vectors_.begin;
+        return {row_ + vectors_.begin + from, min(n - from, static_cast<int64_t>(batch) * N * place_.threads), place_};
+    }
+
+    const T *row_;
+    Vectors<N, peels> vectors_;
+    Place place_;
+    bool is_new_ = true; // nothing but the first batch was read
+    Row<T, N, batch> part_;
+    T single_ = {};
+};
+
+// visit(Number<N>, Number<peels>, plan) for kernels that read rows in batches.
+template<class T, class Visitor>
+opdock::Status visit_peeled(const opdock::Call &call, int64_t n, bool are_aligned, Visitor &&visit) {
+    const RowKnobs knobs = RowKnobs::of(call);
+    const RowPlan plan = plan_rows(n, wide<T>, knobs.threads, knobs.block, 0);
     return width_of<T>(n, are_aligned) == 1 ? visit(Number<wide<T>>{}, Number<1>{}, plan)
                                             : visit(Number<wide<T>>{}, Number<0>{}, plan);
+}
+
+// The same. `apart`: where tensors that are worked on together lie a number of bytes apart that is no multiple of a
+// vector, elements are read one at a time.
+template<class T, class Visitor>
+opdock::Status visit_vectors(const opdock::Call &call, int64_t n, bool are_aligned, bool apart, Visitor &&visit) {
+    if (apart) {
+        const RowKnobs knobs = RowKnobs::of(call);
+        return visit(Number<1>{}, Number<0>{}, plan_rows(n, 1, knobs.threads, knobs.block, 0));
+    }
+    return visit_peeled<T>(call, n, are_aligned, visit);
 }
 
 } // namespace gpu

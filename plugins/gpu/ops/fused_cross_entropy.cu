@@ -7,34 +7,58 @@
 namespace gpu {
 namespace {
 
-// Rows that fit into registers, and with V = 0 those that begin anywhere.
-template<class T, int N, int V>
+// Rows that fit into the registers of a block, or of the blocks of a cluster, and with V = 0 those that do not and
+// begin anywhere.
+template<class T, int V, bool peels>
 __global__ void __launch_bounds__(1024)
-    fused_kernel(CrossEntropy shape, int threads, T *logits, const int64_t *targets, float *losses) {
+    fused_kernel(CrossEntropy shape, int threads, int ranks, T *logits, const int64_t *targets, float *losses) {
     wait_for_earlier_kernels();
+    let_the_next_start(128);
+    constexpr int N = wide<T>;
     extern __shared__ float shared[];
-    const Place place = place_of(threads, shape.rows);
-    T *row = logits + place.row * shape.classes;
-    const int64_t target = place.exists ? targets[place.row] : shape.ignore_index;
-    const bool ignored = target == shape.ignore_index;
-    const Vectors<N, V == 0> vectors(row, place.exists && !ignored ? shape.classes : 0);
-    const bool last_word = place.exists && has_target(shape, vectors, place, target);
-    float wanted = NAN;
-    if (last_word && !ignored && shape.is_class(target)) {
-        wanted = to_f32(row[target]);
+    const auto share = Share<T, N, peels>::of(logits, shape.rows, shape.classes, threads, ranks);
+    const Place &place = share.place;
+    T *part = logits + share.begin;
+    // Few rows are read before their targets are known, and many only where they are not ignored.
+    int64_t target = shape.ignore_index;
+    if (ranks > 1) {
+        arrive_at_cluster();
+    } else if (place.exists) {
+        target = targets[place.row];
     }
-    Row<T, N, V> x(row, V > 0 ? vectors.n : 0, place);
+    const Vectors<N, peels> vectors(part, ranks > 1 || target != shape.ignore_index ? share.part.n : 0);
+    Row<T, N, V> x(part + vectors.begin, V > 0 ? vectors.end - vectors.begin : 0, place);
+    if (ranks > 1) {
+        target = targets[place.row];
+    }
     const auto each = [&](auto body) {
         if constexpr (V > 0) {
-            x.each(body);
+            vectors.each_single(place, [&](int64_t i) {
+                const float values[1] = {to_f32(part[i])};
+                body(i, values);
+            });
+            x.each([&](int64_t i, const float(&values)[N]) { body(vectors.begin + i, values); });
         } else {
-            each_in_batches(row, vectors, place, body);
+            each_in_batches(part, vectors, place, body);
         }
     };
-    const Statistics statistics = Statistics::of(shape, threads, shared, each);
+    Statistics statistics = Statistics::of(shape, threads, shared, each);
     x.stay_narrow();
+    const bool ignored = target == shape.ignore_index;
+    const bool last_word = has_target(shape, share, target);
+    const bool writes_target = last_word && !ignored && shape.is_class(target);
+    T *row = logits + place.row * shape.classes;
+    const float wanted = writes_target ? to_f32(row[target]) : NAN;
+    if (ranks > 1) {
+        wait_for_arrivals();
+        statistics.reduce_over_cluster(share.rank, ranks, shared + 2 * statistics_arrays * most_warps);
+    }
     if (last_word) {
         losses[place.row] = ignored ? 0.0f : statistics.loss(shape, wanted);
+    }
+    if (ignored) {
+        clear(part, share.vectors, place);
+        return;
     }
     const Gradient gradient(shape, target, wanted, shape.scale, Exponential(log2_e, statistics.exponentials.largest),
                             statistics.exponentials.sum);
@@ -43,14 +67,11 @@ __global__ void __launch_bounds__(1024)
             constexpr int count = sizeof(values) / sizeof(float);
             float y[count];
             gradient.of<decltype(is_in_range)::value != 0>(values, y);
-            store<count>(row + i, y);
+            store<count>(part + i, y);
         });
     });
-    if (last_word && !ignored && shape.is_class(target)) {
+    if (writes_target) {
         row[target] = from_f32<T>(gradient.at_target);
-    }
-    if (ignored && place.exists) {
-        clear(row, Vectors<N, V == 0>(row, shape.classes), place);
     }
 }
 
@@ -281,6 +302,8 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
     return after_the_first(launch(call, {blocks, threads}, fused_left_kernel<T>, shape, left, logits, target, loss));
 }
 
+constexpr int most_held = 8; // vectors of a thread
+
 // A mark for each row.
 uint64_t fused_workspace(const opdock::Problem &problem) {
     return static_cast<uint64_t>(row_count(*problem.input(0)));
@@ -296,14 +319,24 @@ opdock::Status fused(const opdock::Call &call) {
         const auto *target = static_cast<const int64_t *>(input_data(call, 1));
         auto *loss = static_cast<float *>(output_data(call, 0));
         const bool peels = width_of<T>(shape.classes, aligned(logits)) == 1;
-        const RowPlan plan = plan_rows(shape.classes, wide<T>, knobs.threads, knobs.block, peels ? 0 : 8);
-        if (!peels && plan.held == 0) {
+        RowPlan plan = plan_rows(shape.classes, wide<T>, knobs.threads, knobs.block, peels ? 0 : most_held);
+        const int ranks = share_few_rows(call, plan, shape.rows, shape.classes / wide<T> + 2, most_held);
+        Grid grid = plan.grid(shape.rows * ranks, 2 * statistics_arrays + 1);
+        grid.cluster = ranks;
+        const auto start = [&](auto V, auto anywhere) {
+            return launch(call, grid, fused_kernel<T, decltype(V)::value, decltype(anywhere)::value != 0>, shape,
+                          plan.threads, ranks, logits, target, loss);
+        };
+        if (ranks > 1) {
+            return start(Number<most_held>{}, Number<1>{});
+        }
+        if (peels) {
+            return start(Number<0>{}, Number<1>{});
+        }
+        if (plan.held == 0) {
             return fused_long<T>(call, shape, std::max(plan.threads, 64), logits, target, loss);
         }
-        return visit_plan<T>(plan, [&](auto, auto V) {
-            return launch(call, plan.grid(shape.rows, 2 * statistics_arrays),
-                          fused_kernel<T, wide<T>, decltype(V)::value>, shape, plan.threads, logits, target, loss);
-        });
+        return visit_plan<T>(plan, [&](auto, auto V) { return start(V, Number<decltype(V)::value == 0>{}); });
     });
 }
 

@@ -1,36 +1,11 @@
 // log_softmax_fwd and log_softmax_bwd: a group of threads per row, or the blocks of a cluster where a row is long; one
 // pass over memory for rows that fit into their registers.
-#include "clusters.cuh"
 #include "exp_sum.cuh"
 #include "ops/ops.hpp"
-#include "row_batches.cuh"
+#include "shares.cuh"
 
 namespace gpu {
 namespace {
-
-// The elements of a group of threads: a row, or a part of one that `ranks` blocks share.
-template<class T, int N, bool peels>
-struct Share {
-    Place place;
-    int rank;
-    int64_t begin; // in the tensor
-    Vectors<N, peels> vectors;
-
-    static __device__ __forceinline__ Share of(const T *tensor, int64_t rows, int64_t size, int threads, int ranks) {
-        const int rank = static_cast<int>(blockIdx.x) & (ranks - 1);
-        Place place = place_of(threads, rows * ranks);
-        place.row >>= 31 - __clz(ranks);
-        const T *row = tensor + place.row * size;
-        const Part part = part_of(row, place.exists ? size : 0, rank, ranks);
-        return {place, rank, place.row * size + part.begin, Vectors<N, peels>(row + part.begin, part.n)};
-    }
-
-    // The vectors of such a row that stay in registers, at most V of each thread.
-    template<int V>
-    __device__ __forceinline__ Row<T, N, V> held(const T *row) const {
-        return Row<T, N, V>(row + vectors.begin, vectors.end - vectors.begin, place);
-    }
-};
 
 template<class T, int N, int V, bool peels>
 __global__ void __launch_bounds__(1024)
