@@ -2,8 +2,8 @@
 //
 // A block gathers the elements that are not less than a bound, and sorts them. Of the largest elements of groups of
 // threads, of which there are at least twice as many as k, the k-th is such a bound, and few elements are between it
-// and the k-th of all. Where they are too many, or k is large, the bound is the k-th of all: it is found digit by digit
-// from the top, from counts in shared memory of how many elements have each digit.
+// and the k-th of all. Where they are too many, or k is large, the bound is found digit by digit from the top, from
+// counts in shared memory of how many elements have each digit, until a block can sort those that are not less.
 #include "choice.cuh"
 #include "clusters.cuh"
 #include "ops/ops.hpp"
@@ -12,8 +12,8 @@
 namespace gpu {
 namespace {
 
-constexpr int most_k = 2048; // and keys that a block sorts
-constexpr int digits = 256;
+constexpr int most_k = 2048;                      // and keys that a block sorts
+constexpr int digits = 256, copies = 16;          // of the counts of digits
 constexpr int most_bounded = most_k / most_ranks; // k up to which groups of threads have a bound
 
 // The bits of an order that a T has; the others are the same for all of a sign.
@@ -33,51 +33,75 @@ __device__ __forceinline__ int64_t place_of(uint64_t key) {
     return static_cast<int64_t>(0xffffffffu - static_cast<uint32_t>(key));
 }
 
-// Adds one to counts[digit] for each thread of a warp that `counts_it`; all of the warp call it. Digits are often
-// alike, and atomics on one address wait for each other.
-__device__ __forceinline__ void count_digit(uint32_t *counts, bool counts_it, int digit) {
-#ifdef __HIP__
-    if (counts_it) {
-        atomicAdd(counts + digit, 1u);
-    }
-#else
-    const unsigned alike = __match_any_sync(0xffffffffu, counts_it ? digit : digits);
-    if (counts_it && static_cast<int>(threadIdx.x) % 32 == __ffs(static_cast<int>(alike)) - 1) {
-        atomicAdd(counts + digit, static_cast<uint32_t>(__popc(alike)));
-    }
-#endif
+// body(place in the row of the first, elements as f32) for what a thread has of a part.
+template<class T, class Body>
+__device__ __forceinline__ void each_element(const T *row, Part part, Body body) {
+    const Vectors<wide<T>, true> vectors(row + part.begin, part.n);
+    const Place place = {0, thread_in_block(), threads_of_block(), true};
+    each_in_batches(row + part.begin, vectors, place,
+                    [&](int64_t i, const auto &elements) { body(part.begin + i, elements); });
 }
 
 // What is known of the smallest key that is taken.
 struct Threshold {
     uint64_t key = 0, known = 0; // known: its bits that are
     uint32_t wanted;             // of the elements that begin so
-    bool is_exact = false;       // all of them are
+    uint32_t above = 0;          // elements whose keys are larger whatever follows
+    bool is_enough = false;      // they and those that begin so are as many as a block sorts, or fewer
 };
 
-// The next digit. `counts` has two arrays of digits; all threads of the block call it.
+// Adds one to the count of the digit of each element that begins as the threshold does. Digits are often alike, and
+// atomics on one address wait for each other: neighbours have other copies of the counts.
 template<class T>
-__device__ __forceinline__ void narrow_down(Threshold &threshold, int shift, const T *row, Part part, uint32_t *counts,
-                                            uint32_t *chosen) {
-    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-    uint32_t *const sums = counts + digits;
-    if (thread < digits) {
-        counts[thread] = 0;
+__device__ __forceinline__ void count_digits(const Threshold &threshold, int shift, const T *row, Part part,
+                                             uint32_t *counts) {
+    uint32_t *const copy = counts + thread_in_block() % copies;
+    if (shift >= 32) {
+        const auto begin = static_cast<uint32_t>(threshold.key >> 32),
+                   known = static_cast<uint32_t>(threshold.known >> 32);
+        each_element(row, part, [&](int64_t, const auto &elements) {
+#pragma unroll
+            for (const float element : elements) {
+                const uint32_t order = order_of(element) & significant<T>;
+                if (((order ^ begin) & known) == 0) {
+                    atomicAdd(copy + (order >> (shift - 32) & (digits - 1)) * copies, 1u);
+                }
+            }
+        });
+        return;
+    }
+    each_element(row, part, [&](int64_t i, const auto &elements) {
+#pragma unroll
+        for (int e = 0; e < static_cast<int>(sizeof(elements) / sizeof(float)); ++e) {
+            const uint64_t key = key_of<T>(elements[e], i + e);
+            if (((key ^ threshold.key) & threshold.known) == 0) {
+                atomicAdd(copy + (static_cast<uint32_t>(key) >> shift & (digits - 1)) * copies, 1u);
+            }
+        }
+    });
+}
+
+// The next digit. `counts` has digits * copies; all threads of the block, as many as digits or more, call it.
+template<class T>
+__device__ __forceinline__ void narrow_down(Threshold &threshold, int shift, const T *row, Part part,
+                                            uint32_t *counts) {
+    __shared__ uint32_t sums[digits], chosen[3];
+    const int thread = thread_in_block();
+    for (int i = thread; i < digits * copies; i += threads_of_block()) {
+        counts[i] = 0;
     }
     __syncthreads();
-    for (int64_t begin = 0; begin < part.n; begin += threads) {
-        const int64_t i = part.begin + begin + thread;
-        const bool exists = begin + thread < part.n;
-        const uint64_t key = exists ? key_of<T>(to_f32(row[i]), i) : 0;
-        const bool begins_so = exists && ((key ^ threshold.key) & threshold.known) == 0;
-        count_digit(counts, begins_so, static_cast<int>(key >> shift) & (digits - 1));
+    count_digits(threshold, shift, row, part, counts);
+    __syncthreads();
+    uint32_t count = 0;
+    if (thread < digits) {
+        for (int c = 0; c < copies; ++c) {
+            count += counts[thread * copies + (c + thread) % copies]; // of other banks
+        }
+        sums[thread] = count;
     }
     __syncthreads();
     // sums[d]: of the counts from d on.
-    if (thread < digits) {
-        sums[thread] = counts[thread];
-    }
-    __syncthreads();
     for (int step = 1; step < digits; step *= 2) {
         const uint32_t further = thread + step < digits ? sums[thread + step] : 0;
         __syncthreads();
@@ -87,18 +111,20 @@ __device__ __forceinline__ void narrow_down(Threshold &threshold, int shift, con
         __syncthreads();
     }
     if (thread < digits) {
-        const uint32_t above = sums[thread] - counts[thread];
+        const uint32_t above = sums[thread] - count;
         if (above < threshold.wanted && sums[thread] >= threshold.wanted) {
             chosen[0] = static_cast<uint32_t>(thread);
-            chosen[1] = threshold.wanted - above;
+            chosen[1] = above;
+            chosen[2] = count;
         }
     }
     __syncthreads();
     threshold.key |= static_cast<uint64_t>(chosen[0]) << shift;
     threshold.known |= static_cast<uint64_t>(digits - 1) << shift;
-    threshold.wanted = chosen[1];
-    threshold.is_exact = counts[chosen[0]] == threshold.wanted;
-    __syncthreads(); // until nobody needs the counts
+    threshold.wanted -= chosen[1];
+    threshold.above += chosen[1];
+    threshold.is_enough = threshold.above + chosen[2] <= most_k;
+    __syncthreads(); // until nobody needs the counts, and what was chosen
 }
 
 // The largest first; `size` is a power of two.
@@ -125,32 +151,23 @@ __device__ __forceinline__ uint64_t shuffled(uint64_t key, int mask) {
     return half(key >> 32) << 32 | half(key);
 }
 
-// The k-th largest key of a part of a row.
+// A key that at least k elements of the part are not less than, and as many as a block sorts at most. `counts` has
+// digits * copies.
 template<class T>
-__device__ __noinline__ uint64_t least_of(uint32_t k, const T *row, Part part) {
-    __shared__ uint32_t counts[2 * digits], chosen[2];
+__device__ __noinline__ uint64_t least_of(uint32_t k, const T *row, Part part, uint32_t *counts) {
     Threshold threshold;
     threshold.wanted = k;
-    for (int shift = 56; shift >= 0 && !threshold.is_exact; shift -= 8) {
+    for (int shift = 56; shift >= 0 && !threshold.is_enough; shift -= 8) {
         if (shift >= 32 && ((significant<T>) >> (shift - 32) & (digits - 1)) == 0) {
             threshold.known |= static_cast<uint64_t>(digits - 1) << shift;
         } else if (shift < 32 && (part.begin + part.n - 1) >> shift == 0) {
             threshold.key |= static_cast<uint64_t>(digits - 1) << shift;
             threshold.known |= static_cast<uint64_t>(digits - 1) << shift;
         } else {
-            narrow_down(threshold, shift, row, part, counts, chosen);
+            narrow_down(threshold, shift, row, part, counts);
         }
     }
     return threshold.key;
-}
-
-// body(place in the row of the first, elements as f32) for what a thread has of a part.
-template<class T, class Body>
-__device__ __forceinline__ void each_element(const T *row, Part part, Body body) {
-    const Vectors<wide<T>, true> vectors(row + part.begin, part.n);
-    const Place place = {0, thread_in_block(), threads_of_block(), true};
-    each_in_batches(row + part.begin, vectors, place,
-                    [&](int64_t i, const auto &elements) { body(part.begin + i, elements); });
 }
 
 // A key that at least k elements of the part are not less than, of k <= most_bounded and half of the threads.
@@ -224,7 +241,8 @@ __global__ void __launch_bounds__(1024)
     topk_kernel(int64_t n, int k, int ranks, const T *input, T *values, int64_t *indices) {
     wait_for_earlier_kernels();
     let_the_next_start(128);
-    __shared__ uint64_t keys[most_k];
+    __shared__ uint64_t keys[most_k]; // or counts
+    static_assert(digits * copies * sizeof(uint32_t) <= sizeof(keys));
     const int rank = static_cast<int>(blockIdx.x) & (ranks - 1);
     const auto row_index = static_cast<int64_t>(blockIdx.x >> (31 - __clz(ranks)));
     const T *row = input + row_index * n;
@@ -232,7 +250,8 @@ __global__ void __launch_bounds__(1024)
     const bool has_bound = k <= most_bounded && 2 * k <= threads_of_block();
     int count = has_bound ? gather(bound_of(k, row, part, keys), row, part, keys) : most_k + 1;
     if (count > most_k) {
-        count = gather(least_of(static_cast<uint32_t>(k), row, part), row, part, keys);
+        count =
+            gather(least_of(static_cast<uint32_t>(k), row, part, reinterpret_cast<uint32_t *>(keys)), row, part, keys);
     }
     sort_some(keys, count);
     if (ranks > 1) {
@@ -264,7 +283,7 @@ opdock::Status supports(const opdock::Problem &problem) {
 // So many blocks that most of the device is at work, and each has more than k elements.
 int blocks_for_row(const opdock::Problem &problem, int64_t rows, int64_t n, int64_t k) {
     int blocks = 1;
-    while (has_clusters(problem) && k <= most_bounded && blocks < most_ranks &&
+    while (has_clusters(problem) && 2 * blocks * k <= most_k && blocks < most_ranks &&
            rows * blocks <= compute_units(problem) && n >= int64_t(8192) * blocks) {
         blocks *= 2;
     }
