@@ -1,4 +1,4 @@
-// The k largest of a row, in their order, by a group of threads (rows.cuh): equals by index, NaN before all others.
+// The k largest of a row, in their order, by a group of threads (rows.cuh): equals by place, NaN before all others.
 #pragma once
 
 #include "rows.cuh"
@@ -14,24 +14,33 @@ __device__ __forceinline__ float value_of(uint32_t order) {
     return __uint_as_float((order >> 31) != 0 ? order & 0x7fffffffu : ~order);
 }
 
-__device__ __forceinline__ uint64_t larger(uint64_t a, uint64_t b) {
+template<class Key>
+__device__ __forceinline__ Key larger(Key a, Key b) {
     return a > b ? a : b;
 }
 
 // Every thread of a group, of 32 threads or more, gets the largest key. `shared` is of most_warps keys, and another one
 // each time in turn.
-__device__ __forceinline__ uint64_t largest_of_group(uint64_t key, int threads, uint64_t *shared) {
+template<class Key>
+__device__ __forceinline__ Key largest_of_group(Key key, int threads, Key *shared) {
     const auto reduce_keys = [&](int lanes) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
         static_cast<void>(lanes); // a warp, or one in which keys repeat themselves
-        const uint32_t high = __reduce_max_sync(0xffffffffu, static_cast<uint32_t>(key >> 32));
-        const uint32_t mine = high == static_cast<uint32_t>(key >> 32) ? static_cast<uint32_t>(key) : 0;
-        key = static_cast<uint64_t>(high) << 32 | __reduce_max_sync(0xffffffffu, mine);
+        if constexpr (sizeof(Key) == 4) {
+            key = __reduce_max_sync(0xffffffffu, key);
+        } else {
+            const uint32_t high = __reduce_max_sync(0xffffffffu, static_cast<uint32_t>(key >> 32));
+            const uint32_t mine = high == static_cast<uint32_t>(key >> 32) ? static_cast<uint32_t>(key) : 0;
+            key = static_cast<uint64_t>(high) << 32 | __reduce_max_sync(0xffffffffu, mine);
+        }
 #else
         for (int mask = lanes / 2; mask > 0; mask /= 2) {
-            const auto low = __float_as_uint(shuffle_xor(__uint_as_float(static_cast<uint32_t>(key)), mask));
-            const auto high = __float_as_uint(shuffle_xor(__uint_as_float(static_cast<uint32_t>(key >> 32)), mask));
-            key = larger(key, static_cast<uint64_t>(high) << 32 | low);
+            Key other = __float_as_uint(shuffle_xor(__uint_as_float(static_cast<uint32_t>(key)), mask));
+            if constexpr (sizeof(Key) == 8) {
+                const auto high = static_cast<uint32_t>(key >> 32);
+                other |= static_cast<Key>(__float_as_uint(shuffle_xor(__uint_as_float(high), mask))) << 32;
+            }
+            key = larger(key, other);
         }
 #endif
     };
@@ -49,50 +58,99 @@ __device__ __forceinline__ uint64_t largest_of_group(uint64_t key, int threads, 
     return key;
 }
 
-// take(j, value, i) in all threads of a group, for the j-th of the k largest of value_at(i), i < n. With V > 0 a thread
-// has at most V of the values, which stay in registers. All threads of the block take part, with the same k.
-template<int V, class ValueAt, class Take>
-__device__ __forceinline__ void choose(int n, int k, const Place &place, ValueAt value_at, Take take) {
-    __shared__ uint64_t shared[2 * most_warps];
-    uint32_t held[V > 0 ? V : 1];
-    if constexpr (V > 0) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            const int i = place.thread + v * place.threads;
-            held[v] = i < n ? order_of(value_at(i)) : 0;
-        }
+// A value and its place in a row as one number, not 0, the larger the sooner it comes.
+struct WideKey {
+    using type = uint64_t;
+    static __device__ __forceinline__ type of(float x, int i) {
+        return static_cast<uint64_t>(order_of(x)) << 32 | ~static_cast<uint32_t>(i);
     }
-    uint64_t most = ~uint64_t(0); // keys above it were taken
-    for (int j = 0; j < k; ++j) {
-        uint64_t best = 0;
-        const auto consider = [&](uint32_t order, int i) {
-            const uint64_t key = static_cast<uint64_t>(order) << 32 | ~static_cast<uint32_t>(i);
-            best = key <= most ? larger(best, key) : best;
-        };
+    static __device__ __forceinline__ float value(type key) { return value_of(static_cast<uint32_t>(key >> 32)); }
+    static __device__ __forceinline__ int place(type key) { return static_cast<int>(~static_cast<uint32_t>(key)); }
+};
+// For values of f16 or bf16, whose orders are the same in the other bits, and rows of at most `places`.
+struct NarrowKey {
+    using type = uint32_t;
+    static constexpr uint32_t places = 1u << 13;
+    static __device__ __forceinline__ type of(float x, int i) {
+        return (order_of(x) & ~(places - 1)) | (places - 1 - static_cast<uint32_t>(i));
+    }
+    static __device__ __forceinline__ float value(type key) {
+        return value_of((key >> 31) != 0 ? key & ~(places - 1) : key | (places - 1));
+    }
+    static __device__ __forceinline__ int place(type key) {
+        return static_cast<int>(places - 1 - (key & (places - 1)));
+    }
+};
+
+// The row of a group of threads: value_at(i), i < n. With V > 0 a thread has at most V of the values, which stay in
+// registers.
+template<class Key, int V, class ValueAt>
+class Choices {
+  public:
+    __device__ __forceinline__ Choices(int n, const Place &place, ValueAt value_at)
+        : n_(n), place_(place), value_at_(value_at) {
         if constexpr (V > 0) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
                 const int i = place.thread + v * place.threads;
-                if (i < n) {
-                    consider(held[v], i);
-                }
+                held_[v] = i < n ? Key::of(value_at(i), i) : 0;
             }
-        } else {
-            for (int i = place.thread; i < n; i += place.threads) {
-                consider(order_of(value_at(i)), i);
-            }
-        }
-        best = largest_of_group(best, place.threads, shared + j % 2 * most_warps);
-        most = best - 1;
-        if (n > 0) {
-            take(j, value_of(static_cast<uint32_t>(best >> 32)), static_cast<int>(~static_cast<uint32_t>(best)));
         }
     }
-}
+
+    // take(j, value, i) in all threads of a group, for the j-th of the k largest. All threads of the block take part,
+    // with the same k.
+    template<class Take>
+    __device__ __forceinline__ void choose(int k, Take take) const {
+        using Bits = typename Key::type;
+        __shared__ Bits shared[2 * most_warps];
+        Bits most = ~Bits(0); // keys above it were taken
+        for (int j = 0; j < k; ++j) {
+            Bits best = 0;
+            each_key([&](Bits key) { best = key <= most ? larger(best, key) : best; });
+            best = largest_of_group(best, place_.threads, shared + j % 2 * most_warps);
+            most = best - 1;
+            if (n_ > 0) {
+                take(j, Key::value(best), Key::place(best));
+            }
+        }
+    }
+
+    // body(value) for those that the thread has.
+    template<class Body>
+    __device__ __forceinline__ void each(Body body) const {
+        each_key([&](typename Key::type key) {
+            if (key != 0) {
+                body(Key::value(key));
+            }
+        });
+    }
+
+  private:
+    template<class Body>
+    __device__ __forceinline__ void each_key(Body body) const {
+        if constexpr (V > 0) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                body(held_[v]);
+            }
+        } else {
+            for (int i = place_.thread; i < n_; i += place_.threads) {
+                body(Key::of(value_at_(i), i));
+            }
+        }
+    }
+
+    int n_;
+    Place place_;
+    ValueAt value_at_;
+    typename Key::type held_[V > 0 ? V : 1];
+};
 
 // How rows of n are shared out: groups of threads that hold eight values each, where 1024 of them can.
 struct ChoicePlan {
     static constexpr int held = 8;
+    static_assert(held * 1024 <= NarrowKey::places);
 
     int threads; // of a group
     bool holds;

@@ -231,7 +231,7 @@ class Sampler {
     __device__ __forceinline__ void take_turns() { turn_ ^= 1; }
 
     __device__ __forceinline__ uint32_t largest_of_all(uint32_t mine) {
-        const uint64_t largest = largest_of_group(mine, sampling_threads, shared_.keys);
+        const uint64_t largest = largest_of_group(static_cast<uint64_t>(mine), sampling_threads, shared_.keys);
         if (thread() == 0) {
             shared_.sums[turn_][0] = largest;
         }

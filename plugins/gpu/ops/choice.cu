@@ -15,7 +15,7 @@ struct Topk {
           renormalize(renormalizes) {}
 };
 
-// A thread has every threads-th of the k chosen; what it wrote of them it reads again.
+// A thread has every threads-th of the k chosen. Where it has more than one, it reads what it wrote of them again.
 template<class T, int V>
 __global__ void __launch_bounds__(1024)
     softmax_kernel(Topk shape, int threads, const T *logits, float *weights, int32_t *indices) {
@@ -27,25 +27,27 @@ __global__ void __launch_bounds__(1024)
     const T *row = logits + place.row * shape.experts;
     weights += place.row * shape.k;
     indices += place.row * shape.k;
-    float pivot = 0.0f, sum = 0.0f;
-    choose<V>(
-        n, shape.k, place, [&](int i) { return to_f32(row[i]); },
-        [&](int j, float logit, int expert) {
-            pivot = j == 0 ? logit : pivot;
-            if (j % threads == place.thread) {
+    const auto logit_at = [&](int i) { return to_f32(row[i]); };
+    using Key = std::conditional_t<sizeof(T) == 2 && V != 0, NarrowKey, WideKey>;
+    const Choices<Key, V, decltype(logit_at)> choices(n, place, logit_at);
+    float pivot = 0.0f, sum = 0.0f, last = 0.0f;
+    choices.choose(shape.k, [&](int j, float logit, int expert) {
+        pivot = j == 0 ? logit : pivot;
+        if ((j & (threads - 1)) == place.thread) {
+            if (k > threads) {
                 weights[j] = logit;
-                indices[j] = expert;
-                sum += shape.renormalize ? expf(logit - pivot) : 0.0f;
             }
-        });
-    if (!shape.renormalize) {
-        for (int i = place.thread; i < n; i += threads) {
-            sum += expf(to_f32(row[i]) - pivot);
+            last = logit;
+            indices[j] = expert;
+            sum += shape.renormalize ? expf(logit - pivot) : 0.0f;
         }
+    });
+    if (!shape.renormalize) {
+        choices.each([&](float logit) { sum += expf(logit - pivot); });
     }
     sum = reduce<Sum>(sum, threads, shared);
     for (int j = place.thread; j < k; j += threads) {
-        weights[j] = expf(weights[j] - pivot) / sum;
+        weights[j] = expf((k > threads ? weights[j] : last) - pivot) / sum;
     }
 }
 
@@ -111,15 +113,15 @@ __global__ void __launch_bounds__(1024) sigmoid_kernel(Topk shape, float scale, 
     weights += place.row * shape.k;
     indices += place.row * shape.k;
     float sum = 0.0f;
-    choose<V>(
-        n, shape.k, place, [&](int i) { return sigmoid(to_f32(row[i])) + (bias == nullptr ? 0.0f : bias[i]); },
-        [&](int j, float, int expert) {
-            if (j % threads == place.thread) {
-                weights[j] = sigmoid(to_f32(row[expert]));
-                indices[j] = expert;
-                sum += weights[j];
-            }
-        });
+    const auto score_at = [&](int i) { return sigmoid(to_f32(row[i])) + (bias == nullptr ? 0.0f : bias[i]); };
+    const Choices<WideKey, V, decltype(score_at)> choices(n, place, score_at);
+    choices.choose(shape.k, [&](int j, float, int expert) {
+        if ((j & (threads - 1)) == place.thread) {
+            weights[j] = sigmoid(to_f32(row[expert]));
+            indices[j] = expert;
+            sum += weights[j];
+        }
+    });
     const float divisor = shape.renormalize ? reduce<Sum>(sum, threads, shared) + least_sum : 1.0f;
     for (int j = place.thread; j < k; j += threads) {
         weights[j] = scale * (weights[j] / divisor);
