@@ -19,9 +19,23 @@ __global__ void __launch_bounds__(1024) rows_kernel(int64_t count, int64_t rows,
     const bool is_row = index >= 0 && index < rows;
     const Bits *from = weight + (is_row ? index : 0) * n;
     Bits *to = output + place.row * n;
-#pragma unroll 4
-    for (int64_t i = place.thread; i < n; i += threads) {
-        to[i] = is_row ? from[i] : Bits{};
+    constexpr int under_way = 4; // as many are read before the first one is written
+    for (int64_t i = place.thread; i < n; i += under_way * static_cast<int64_t>(threads)) {
+        Bits held[under_way] = {};
+#pragma unroll
+        for (int v = 0; v < under_way; ++v) {
+            const int64_t at = i + v * static_cast<int64_t>(threads);
+            if (is_row && at < n) {
+                held[v] = from[at];
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < under_way; ++v) {
+            const int64_t at = i + v * static_cast<int64_t>(threads);
+            if (at < n) {
+                to[at] = held[v];
+            }
+        }
     }
 }
 
