@@ -206,6 +206,10 @@ TEST_CASE("damaged and cut traces are refused or read as far as they hold togeth
         }
         CHECK(is_read_or_refused(changed));
     }
+    std::string slow = whole; // a clock so slow that times would be no numbers
+    const double rate = 1e300;
+    std::memcpy(&slow[offsetof(core::TraceHeader, nanoseconds_per_tick)], &rate, sizeof rate);
+    CHECK(is_read_or_refused(slow));
     std::string torn = whole;
     torn[core::trace_header_bytes + offsetof(core::TraceRecord, duration)] ^= 1;
     const Trace trace = core::read_trace(torn, "trace");
