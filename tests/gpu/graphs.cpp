@@ -41,7 +41,8 @@ a graph of the same kernels that was made by hand.
   --impl IMPL_ID   of this implementation; vendor.cuda without it
   --device D       where to run; cuda:0 without it
   --op OP          this op alone; may be repeated
-  --cases N        calls for each tuple of dtypes; 3 without it
+  --cases N        calls for each tuple of dtypes, and more until one is not declined;
+                   3 without it
   --seed N         of the inputs; 1 without it
   --cost-op OP     what the costs are measured with: an op whose inputs and
                    outputs have one shape and that one kernel computes; add
@@ -121,8 +122,8 @@ std::vector<Subject> subjects_of(const opdock::Host &host, const Request &reques
     return subjects;
 }
 
-// For each tuple of dtypes, from small to large.
-std::vector<Case> chosen_cases(const std::vector<Case> &cases, size_t for_each_tuple) {
+// For each tuple of dtypes, so many from small to large, and then the others.
+std::vector<Case> cases_in_turn(const std::vector<Case> &cases, size_t for_each_tuple) {
     std::map<std::string, std::vector<Case>> by_tuple;
     for (const Case &one : cases) {
         if (one.exercise == opdock::plugin_check::Exercise::call &&
@@ -134,8 +135,15 @@ std::vector<Case> chosen_cases(const std::vector<Case> &cases, size_t for_each_t
     std::vector<Case> chosen;
     for (const auto &[tuple, all] : by_tuple) {
         const size_t count = std::min(all.size(), for_each_tuple);
+        std::vector<bool> is_chosen(all.size());
         for (size_t i = 0; i < count; ++i) {
             chosen.push_back(all[i * all.size() / count]);
+            is_chosen[i * all.size() / count] = true;
+        }
+        for (size_t i = 0; i < all.size(); ++i) {
+            if (!is_chosen[i]) {
+                chosen.push_back(all[i]);
+            }
         }
     }
     return chosen;
@@ -156,9 +164,13 @@ json try_op(const opdock::Host &host, const Subject &subject, const Request &req
     size_t same = 0;
     size_t declined = 0;
     json failures = json::array();
-    std::map<std::string, size_t> captured; // for each tuple of dtypes
-    for (const Case &one : chosen_cases(cases, request.cases)) {
+    std::map<std::string, size_t> tried, captured; // for each tuple of dtypes
+    for (const Case &one : cases_in_turn(cases, request.cases)) {
         captured[one.tuple] += 0;
+        // More than asked for only until one is taken: kernels that are compiled for some widths decline most.
+        if (++tried[one.tuple] > request.cases && captured[one.tuple] > 0) {
+            continue;
+        }
         std::string problem;
         try {
             const auto inputs = opdock::plugin_check::draw_inputs(one, signature, forward);
