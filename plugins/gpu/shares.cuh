@@ -37,25 +37,39 @@ struct Share {
     }
 };
 
-// Chooses how many blocks of a cluster share a row of so many vectors, where a block for each leaves half of the device
-// idle: as many as there is room for, as long as each of their threads has more than a vector. All that they hold fits
-// into `most_held` vectors of each thread, if that is not 0.
-inline int share_few_rows(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vectors, int most_held) {
-    constexpr int64_t threads = 512; // one block reads while another one writes
+// How many blocks of a cluster share a row of so many vectors, where a block for each leaves half of the device idle:
+// as many as there is room for, as long as each of their threads has more than a vector.
+
+// Blocks that read in batches. They have 512 threads, two of them on a multiprocessor, or all that find work.
+inline int share_few_rows(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vectors) {
+    constexpr int64_t threads = 512;
     const int units = compute_units(call);
-    if (!has_clusters(call) || 2 * rows > units) {
-        return 1;
-    }
     int64_t ranks = 1;
-    const auto fits = [&](int64_t of_block) { return most_held == 0 || vectors <= most_held * of_block * ranks; };
-    while (ranks < most_ranks && vectors > 2 * threads * ranks && (rows * ranks <= units || !fits(2 * threads))) {
+    while (has_clusters(call) && 2 * rows <= units && ranks < most_ranks && rows * ranks <= units &&
+           vectors > 2 * threads * ranks) {
         ranks *= 2;
     }
-    if (ranks == 1 || !fits(2 * threads)) {
+    if (ranks > 1) {
+        const bool has_work = rows * ranks <= units && vectors > batch * threads * ranks;
+        plan.threads = static_cast<int>(has_work ? 2 * threads : threads);
+        plan.rows_of_block = 1;
+    }
+    return static_cast<int>(ranks);
+}
+
+// Blocks of so many threads that hold up to `held` vectors each, one on a multiprocessor.
+inline int hold_few_rows(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vectors, int threads,
+                         int64_t held) {
+    const int units = compute_units(call);
+    int64_t ranks = 1;
+    while (has_clusters(call) && 2 * rows <= units && ranks < most_ranks && vectors > int64_t(2) * threads * ranks &&
+           (2 * rows * ranks <= units || vectors > held * ranks)) {
+        ranks *= 2;
+    }
+    if (ranks == 1 || vectors > held * ranks) {
         return 1;
     }
-    const bool has_work = rows * ranks <= units && vectors > batch * threads * ranks;
-    plan.threads = static_cast<int>(has_work || !fits(threads) ? 2 * threads : threads);
+    plan.threads = threads;
     plan.rows_of_block = 1;
     return static_cast<int>(ranks);
 }

@@ -7,28 +7,37 @@
 namespace gpu {
 namespace {
 
+// Blocks of clusters have so many threads, as the device has registers for one on each multiprocessor.
+constexpr int cluster_threads = 512;
+template<class T>
+inline constexpr int held_in_cluster = 64 / wide<T>; // vectors of a thread
+template<int V, bool peels>
+inline constexpr bool is_for_clusters = V > 0 && peels;
+
 // Rows that fit into the registers of a block, or of the blocks of a cluster, and with V = 0 those that do not and
 // begin anywhere.
 template<class T, int V, bool peels>
-__global__ void __launch_bounds__(1024)
-    fused_kernel(CrossEntropy shape, int threads, int ranks, T *logits, const int64_t *targets, float *losses) {
+__global__ void __launch_bounds__(is_for_clusters<V, peels> ? cluster_threads : 1024)
+    fused_kernel(CrossEntropy shape, int threads, int of_cluster, T *logits, const int64_t *targets, float *losses) {
     wait_for_earlier_kernels();
     let_the_next_start(128);
     constexpr int N = wide<T>;
+    constexpr bool in_cluster = is_for_clusters<V, peels>;
+    const int ranks = in_cluster ? of_cluster : 1;
     extern __shared__ float shared[];
     const auto share = Share<T, N, peels>::of(logits, shape.rows, shape.classes, threads, ranks);
     const Place &place = share.place;
     T *part = logits + share.begin;
     // Few rows are read before their targets are known, and many only where they are not ignored.
     int64_t target = shape.ignore_index;
-    if (ranks > 1) {
+    if constexpr (in_cluster) {
         arrive_at_cluster();
     } else if (place.exists) {
         target = targets[place.row];
     }
-    const Vectors<N, peels> vectors(part, ranks > 1 || target != shape.ignore_index ? share.part.n : 0);
+    const Vectors<N, peels> vectors(part, in_cluster || target != shape.ignore_index ? share.part.n : 0);
     Row<T, N, V> x(part + vectors.begin, V > 0 ? vectors.end - vectors.begin : 0, place);
-    if (ranks > 1) {
+    if constexpr (in_cluster) {
         target = targets[place.row];
     }
     const auto each = [&](auto body) {
@@ -49,7 +58,7 @@ __global__ void __launch_bounds__(1024)
     const bool writes_target = last_word && !ignored && shape.is_class(target);
     T *row = logits + place.row * shape.classes;
     const float wanted = writes_target ? to_f32(row[target]) : NAN;
-    if (ranks > 1) {
+    if constexpr (in_cluster) {
         wait_for_arrivals();
         statistics.reduce_over_cluster(share.rank, ranks, shared + 2 * statistics_arrays * most_warps);
     }
@@ -302,8 +311,6 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
     return after_the_first(launch(call, {blocks, threads}, fused_left_kernel<T>, shape, left, logits, target, loss));
 }
 
-constexpr int most_held = 8; // vectors of a thread
-
 // A mark for each row.
 uint64_t fused_workspace(const opdock::Problem &problem) {
     return static_cast<uint64_t>(row_count(*problem.input(0)));
@@ -319,8 +326,9 @@ opdock::Status fused(const opdock::Call &call) {
         const auto *target = static_cast<const int64_t *>(input_data(call, 1));
         auto *loss = static_cast<float *>(output_data(call, 0));
         const bool peels = width_of<T>(shape.classes, aligned(logits)) == 1;
-        RowPlan plan = plan_rows(shape.classes, wide<T>, knobs.threads, knobs.block, peels ? 0 : most_held);
-        const int ranks = share_few_rows(call, plan, shape.rows, shape.classes / wide<T> + 2, most_held);
+        RowPlan plan = plan_rows(shape.classes, wide<T>, knobs.threads, knobs.block, peels ? 0 : 8);
+        const int64_t held = int64_t(held_in_cluster<T>) * cluster_threads;
+        const int ranks = hold_few_rows(call, plan, shape.rows, shape.classes / wide<T> + 2, cluster_threads, held);
         Grid grid = plan.grid(shape.rows * ranks, 2 * statistics_arrays + 1);
         grid.cluster = ranks;
         const auto start = [&](auto V, auto anywhere) {
@@ -328,7 +336,7 @@ opdock::Status fused(const opdock::Call &call) {
                           plan.threads, ranks, logits, target, loss);
         };
         if (ranks > 1) {
-            return start(Number<most_held>{}, Number<1>{});
+            return start(Number<held_in_cluster<T>>{}, Number<1>{});
         }
         if (peels) {
             return start(Number<0>{}, Number<1>{});
