@@ -56,7 +56,6 @@ __global__ void __launch_bounds__(1024)
     T *to = grad_logits + share.begin;
     const int64_t target = targets[place.row];
     const float lse = lses[place.row], grad = grad_losses[place.row];
-    asm volatile("" ::: "memory"); // all of these are on their way before the first one is looked at
     if (target == shape.ignore_index) {
         clear(to, share.vectors, place);
         return;
