@@ -17,7 +17,7 @@ inline constexpr bool is_for_clusters = V > 0 && peels;
 // Rows that fit into the registers of a block, or of the blocks of a cluster, and with V = 0 those that do not and
 // begin anywhere.
 template<class T, int V, bool peels>
-__global__ void __launch_bounds__(is_for_clusters<V, peels> ? cluster_threads : 1024)
+__global__ void __launch_bounds__((is_for_clusters<V, peels> ? cluster_threads : 1024))
     fused_kernel(CrossEntropy shape, int threads, int of_cluster, T *logits, const int64_t *targets, float *losses) {
     wait_for_earlier_kernels();
     let_the_next_start(128);
