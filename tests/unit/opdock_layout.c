@@ -77,6 +77,7 @@ static const constant_row constants[] = {
     CONSTANT(OPDOCK_TUNE_COLD, 1),
     CONSTANT(OPDOCK_TUNE_DRY_RUN, 2),
     CONSTANT(OPDOCK_TUNE_AGAIN, 4),
+    CONSTANT(OPDOCK_TUNE_ACROSS, 8),
 };
 /* clang-format on */
 
