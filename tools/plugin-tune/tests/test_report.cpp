@@ -56,8 +56,8 @@ TEST_CASE("implementations that were compared stand by rank, with why one was no
               "samples": 15, "rank": 1}]}])");
     CHECK(render_report(document, opdock::cli::Page(false)) == R"(norm input=f32[8,8]
   all that may serve it on Some CPU, n=8 (n: log2)
-  rank  implementation  time                config
-  1     default.cpu     10 us, spread 2 %   block=256
+  rank  implementation  time               config
+  1     default.cpu     10 us, spread 2 %  block=256
   2     vendor.slow     20 us, spread 1 %
         vendor.no       not timed
       UNSUPPORTED: too small
