@@ -12,9 +12,9 @@
 
 using namespace opdock;
 using namespace opdock::test;
-using opdock::cpu;
 using core::Count;
 using core::CountedImplementation;
+using opdock::cpu;
 
 namespace {
 

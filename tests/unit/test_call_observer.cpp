@@ -22,8 +22,8 @@
 
 using namespace opdock;
 using namespace opdock::test;
-using opdock::cpu;
 using nlohmann::json;
+using opdock::cpu;
 
 namespace {
 
