@@ -82,7 +82,7 @@ struct Statistics {
         return all;
     }
 
-    // Of what each of a cluster's blocks has gathered. `shared` holds most_warps floats; see exchange_in_cluster().
+    // Combines what the blocks of a cluster have gathered. `shared` holds most_warps floats; see exchange_in_cluster().
     __device__ __forceinline__ void reduce_over_cluster(int rank, int ranks, float *shared) {
         static_assert(statistics_arrays * most_ranks <= most_warps);
         float values[statistics_arrays] = {exponentials.largest, exponentials.sum, sum};

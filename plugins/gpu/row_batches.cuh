@@ -39,7 +39,7 @@ struct Vectors {
         return static_cast<int>(number & (place.threads - 1)); // a power of two
     }
 
-    // How many elements are read one at a time, and where in the row each of them is.
+    // The number of elements that are read one at a time, and the place of each in the row.
     __device__ __forceinline__ int64_t singles() const { return peels ? begin + (n - end) : 0; }
     __device__ __forceinline__ int64_t single(int64_t number) const {
         return number < begin ? number : number - begin + end;

@@ -24,7 +24,7 @@ struct Share {
         return {place, rank, part, place.row * size + part.begin, Vectors<N, peels>(row + part.begin, part.n)};
     }
 
-    // Whether the thread has this element of the row in every pass.
+    // True when the thread has this element of the row in every pass.
     __device__ __forceinline__ bool has(int64_t i) const {
         const int64_t at = i - part.begin;
         return at >= 0 && at < part.n && vectors.thread_of(at, place) == place.thread;
@@ -37,7 +37,7 @@ struct Share {
     }
 };
 
-// How many blocks of a cluster share a row of so many vectors, where a block for each leaves half of the device idle:
+// The number of blocks of a cluster that share a row of so many vectors, where one per row leaves half the device idle:
 // as many as there is room for, as long as each of their threads has more than a vector.
 
 // Blocks that read in batches. They have 512 threads, two of them on a multiprocessor, or all that find work.
