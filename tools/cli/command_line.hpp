@@ -77,7 +77,7 @@ class CommandLine {
     // Puts `words` and the values where they belong, in the order in which the options stand here. Throws UsageError.
     void store(const Texts &words) const;
 
-    bool given(const std::string &name) const { return values_.count(name) != 0; }
+    bool given(const std::string &name) const { return values_.contains(name); }
     Texts texts_of(const std::string &name) const; // as it was given
     Texts words() const { return texts_of(words_); }
     std::string as_given(const std::string &name) const; // "--out", "--format json"

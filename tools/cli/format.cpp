@@ -27,14 +27,14 @@ void add_format(po::options_description &options, const std::string &keys, const
 }
 
 void read_format(const po::options_description &options, po::variables_map &values) {
-    if (values.count("format") == 0) {
+    if (!values.contains("format")) {
         return;
     }
     const std::string format = values["format"].as<std::string>();
     if (format != "table" && format != "json" && !(format == "csv" && has_csv(options))) {
         throw UsageError("--format '" + format + "': expected " + formats(options, "table"));
     }
-    if (format != "json" && values.count("json") != 0) {
+    if (format != "json" && values.contains("json")) {
         throw UsageError("--json and --format " + format + " contradict each other");
     }
     if (format == "table") {
@@ -46,7 +46,7 @@ void read_format(const po::options_description &options, po::variables_map &valu
 }
 
 std::string as_given(const po::variables_map &values, const std::string &option) {
-    const bool is_format = option == "format" || (option == "json" && values.count("format") != 0);
+    const bool is_format = option == "format" || (option == "json" && values.contains("format"));
     return "--" + (is_format ? "format " + values["format"].as<std::string>() : option);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -38,7 +39,7 @@ namespace {
 constexpr size_t most_output = size_t{256} << 20; // of one run, that is read for its score
 constexpr uint64_t most_rounds = 3;               // of --repeats runs, for a verdict that is not significant
 
-struct Interrupted {};
+struct Interrupted : std::exception {};
 
 std::string value_of(const std::string &variable) {
     for (const std::string &entry : cli::own_environment()) {

@@ -111,7 +111,7 @@ extern "C" void tell_fault(int signal, siginfo_t *info, void *context) {
 void watch_faults() {
     struct sigaction action = {};
     action.sa_sigaction = tell_fault;
-    action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_NODEFER);
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     for (const int signal : {SIGSEGV, SIGBUS}) {
         sigaction(signal, &action, nullptr);
     }

@@ -30,7 +30,7 @@ std::string value_in(const char *path, std::string_view key, char separator) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
         const size_t end = line.find(separator);
-        if (line.rfind(key, 0) == 0 && end != std::string::npos) {
+        if (line.starts_with(key) && end != std::string::npos) {
             std::string value = line.substr(line.find_first_not_of(" \t\"", end + 1));
             while (!value.empty() && (value.back() == '"' || value.back() == ' ')) {
                 value.pop_back();

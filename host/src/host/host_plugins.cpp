@@ -64,9 +64,9 @@ std::optional<std::string> find_changed_library(const Transcript &transcript, co
     for (const UsedLibrary &library : transcript.libraries()) {
         // Under the plugin's folder as the probe holds it.
         static const std::string held = fmt::format("/proc/self/fd/{}", OPDOCK_PROBE_DIRECTORY);
-        const std::string path = library.path.starts_with(held + '/')
-                                     ? place.directory->path() + library.path.substr(held.size())
-                                     : library.path;
+        std::string path = library.path.starts_with(held + '/')
+                               ? place.directory->path() + library.path.substr(held.size())
+                               : library.path;
         const auto [found, is_new] = known.try_emplace(path);
         struct stat status = {};
         if (is_new && ::stat(path.c_str(), &status) == 0) {

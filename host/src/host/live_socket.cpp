@@ -43,8 +43,15 @@ sockaddr_un address_of(const std::string &path) {
 // A socket at the path that nobody listens at any more: of a process that was killed and had this number.
 bool is_left_over(const sockaddr_un &address) {
     const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    return ::connect(probe.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) != 0 &&
+    return probe.get() >= 0 &&
+           ::connect(probe.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) != 0 &&
            errno == ECONNREFUSED;
+}
+
+// What errno says, or 0.
+int bind_error(const Descriptor &listener, const sockaddr_un &address) {
+    const auto *const generic = reinterpret_cast<const sockaddr *>(&address);
+    return ::bind(listener.get(), generic, sizeof address) == 0 ? 0 : errno;
 }
 
 bool is_of_user(const Descriptor &client) {
@@ -104,13 +111,14 @@ void LiveSocket::listen_in(const std::string &runtime) {
         const std::string path =
             live_socket_path(folder, std::to_string(process_) + (nth == 1 ? "" : "." + std::to_string(nth)));
         const sockaddr_un address = address_of(path);
-        const auto bind = [&] {
-            return ::bind(listener_.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) == 0;
-        };
-        if (bind() || (errno == EADDRINUSE && is_left_over(address) && ::unlink(path.c_str()) == 0 && bind())) {
+        int error = bind_error(listener_, address);
+        if (error == EADDRINUSE && is_left_over(address) && ::unlink(path.c_str()) == 0) {
+            error = bind_error(listener_, address);
+        }
+        if (error == 0) {
             path_ = path;
-        } else if (errno != EADDRINUSE || nth == most_hosts) {
-            fail("a socket cannot be made at '" + path + "'");
+        } else if (error != EADDRINUSE || nth == most_hosts) {
+            fail("a socket cannot be made at '" + path + "'", error);
         }
     }
     if (::listen(listener_.get(), 8) != 0) {

@@ -30,7 +30,7 @@ std::string dynamic_loader() {
     dl_iterate_phdr(
         [](dl_phdr_info *info, std::size_t /*size*/, void *data) {
             const std::filesystem::path library = info->dlpi_name;
-            if (library.filename().string().rfind("ld-", 0) != 0 && library.filename() != "ld64.so.2") {
+            if (!library.filename().string().starts_with("ld-") && library.filename() != "ld64.so.2") {
                 return 0;
             }
             *static_cast<std::string *>(data) = library.string();

@@ -96,7 +96,7 @@ class Strings {
         }
         std::string text(name.size() + 1, '\0');
         image_.read(address_ + offset, std::as_writable_bytes(std::span(text)));
-        return text.back() == '\0' && std::string_view(text).substr(0, name.size()) == name;
+        return text.back() == '\0' && text.starts_with(name);
     }
 
   private:

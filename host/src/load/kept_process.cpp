@@ -36,9 +36,9 @@ mode_t current_umask() {
     char text[512]; // it stands in the second line
     const ssize_t got = status.get() >= 0 ? ::read(status.get(), text, sizeof text - 1) : -1;
     text[std::max<ssize_t>(got, 0)] = '\0';
-    constexpr std::string_view name = "\nUmask:";
-    const char *const found = std::strstr(text, name.data());
-    return found != nullptr ? static_cast<mode_t>(std::strtoul(found + name.size(), nullptr, 8)) : unknown;
+    constexpr char name[] = "\nUmask:";
+    const char *const found = std::strstr(text, name);
+    return found != nullptr ? static_cast<mode_t>(std::strtoul(found + std::strlen(name), nullptr, 8)) : unknown;
 }
 
 bool same_set(const sigset_t &one, const sigset_t &other) {

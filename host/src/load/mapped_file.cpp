@@ -50,7 +50,7 @@ void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t oth
            std::fgets(text.data(), text.size(), maps.get()) != nullptr) {
         unsigned long begin = 0, end = 0;
         KernelsName name;
-        // NOLINTNEXTLINE(cert-err34-c): the kernel wrote it
+        // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): the kernel wrote it
         if (is_begin && std::sscanf(text.data(), "%lx-%lx %*s %*s %31s %31s", &begin, &end, name.device.data(),
                                     name.inode.data()) == 4) {
             if (begin <= one && one < end) {

@@ -63,19 +63,15 @@ std::string text_of(const Shutdown & /*unused*/) {
 }
 
 template<class T>
-const T &object(const T &value) {
-    return value;
-}
-template<class T>
-const T &object(const std::shared_ptr<T> &value) {
-    return *value;
+std::string text_of(const std::shared_ptr<T> &value) {
+    return text_of(*value);
 }
 
 template<class T>
 std::optional<std::string> first_difference(const std::vector<T> &before, const std::vector<T> &now) {
     for (size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
-        const std::string old_text = i < before.size() ? text_of(object(before[i])) : "nothing";
-        const std::string new_text = i < now.size() ? text_of(object(now[i])) : "nothing";
+        const std::string old_text = i < before.size() ? text_of(before[i]) : "nothing";
+        const std::string new_text = i < now.size() ? text_of(now[i]) : "nothing";
         if (old_text != new_text) {
             return fmt::format("it registers\n  {}\nand when it was scanned it registered\n  {}", new_text, old_text);
         }

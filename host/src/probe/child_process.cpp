@@ -92,7 +92,7 @@ bool ChildProcess::ended() const {
     const auto failed =
         TEMP_FAILURE_RETRY(waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT));
     if (failed != 0 && errno != ECHILD) { // which it is when somebody else reaped the child
-        throw ChannelFailure{"waitid", errno};
+        throw ChannelFailure("waitid", errno);
     }
     return failed != 0 || info.si_pid != 0;
 }
@@ -105,7 +105,7 @@ bool ChildProcess::wait_until(Clock::time_point deadline) const {
         }
         pollfd end = {handle(), POLLIN, 0};
         if (poll(&end, 1, longest_wait(left)) < 0 && errno != EINTR) {
-            throw ChannelFailure{"poll", errno};
+            throw ChannelFailure("poll", errno);
         }
     }
     return true;

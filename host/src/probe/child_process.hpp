@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <string>
 
 #include <sys/types.h>
@@ -37,7 +38,10 @@ struct Pipe {
 };
 
 // What a system call that must not fail returned as errno. It says something of the machine, not of the program.
-struct ChannelFailure {
+struct ChannelFailure : std::exception {
+    ChannelFailure(const char *failed, int error) : call(failed), code(error) {}
+    const char *what() const noexcept override { return call; }
+
     const char *call;
     int code;
 };

@@ -242,7 +242,9 @@ void Journal::leave_to_parent() {
     if (File *file = file_.exchange(nullptr)) {
         // In its place comes memory of this process: the entry of what it was forked in is closed here as well. It
         // stays for good. The lock stays with the parent's descriptor.
-        (void)mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        void *const own =
+            mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        (void)own; // where the kernel has no memory for it, the parent's stays there
         close(std::exchange(descriptor_, -1));
     }
     tried_ = false;

@@ -40,7 +40,7 @@ bool drain(int channel, std::vector<std::byte> &into) {
         } else if (got == 0 || errno == EAGAIN) {
             return got < 0;
         } else if (errno != EINTR) {
-            throw ChannelFailure{"read", errno};
+            throw ChannelFailure("read", errno);
         }
     }
 }
@@ -90,7 +90,7 @@ bool follow(const ChildProcess &child, int channel, int printed, Clock::time_poi
         }
         pollfd ends[] = {{talking ? channel : -1, POLLIN, 0}, {child.handle(), POLLIN, 0}, {printed, POLLIN, 0}};
         if (poll(ends, std::size(ends), child.longest_wait(left)) < 0 && errno != EINTR) {
-            throw ChannelFailure{"poll", errno};
+            throw ChannelFailure("poll", errno);
         }
         if (child.ended()) {
             drain(channel, sent);

@@ -41,7 +41,7 @@ class Search {
         std::sort(axes_.all.begin(), axes_.all.begin() + static_cast<std::ptrdiff_t>(axes_.count),
                   [](const Axis &a, const Axis &b) { return a.stride > b.stride; });
         for (size_t k = axes_.count; k-- > 0;) {
-            reach_[k] = reach_[k + 1] + static_cast<Wide>(most(k)) * stride(k);
+            reach_[k] = reach_[k + 1] + most(k) * stride(k);
             divisor_[k] = std::gcd(divisor_[k + 1], axes_.all[k].stride);
         }
     }

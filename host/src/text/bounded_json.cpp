@@ -43,8 +43,8 @@ void BoundedJson::read() {
     if (text_.starts_with("\xef\xbb\xbf")) { // which nlohmann passes over
         fail(1, "this is not JSON: unexpected byte order mark; save it as UTF-8 without one");
     }
-    nlohmann::json::sax_parse(Counting(text_.data(), &consumed_), Counting(text_.data() + text_.size(), &consumed_),
-                              this);
+    const char *const begin = text_.data();
+    nlohmann::json::sax_parse(Counting(begin, &consumed_), Counting(begin + text_.size(), &consumed_), this);
 }
 
 bool BoundedJson::null() {
