@@ -14,6 +14,8 @@
 
 #include "call_arguments.hpp"
 #include "composite.hpp"
+#include "dispatch/call_thread.hpp"
+#include "dispatch/memo.hpp"
 #include "fake_device.hpp"
 #include "load/plugin_call.hpp"
 #include "thrown_error.hpp"
@@ -126,6 +128,27 @@ TEST_CASE("the device of a call is current when its kernel runs, whatever was cu
         CHECK(on_0.call(t.host.op()) == OPDOCK_OK);
     }
     CHECK(current == std::vector<int32_t>{1, 0, 0, 1, 0, 0});
+}
+
+TEST_CASE("a call on a device that is made again is not validated again, and finds the device current") {
+    HostWithFake t;
+    std::vector<int32_t> current;
+    t.add("default.one", 1).work = [&](const opdock_problem &, const opdock_call &) {
+        current.push_back(t.fake.current);
+        return OPDOCK_OK;
+    };
+    t.fake.current = 0;
+    FakeRows rows(1);
+    CHECK(rows.call(t.host.op()) == OPDOCK_OK);
+    const core::OpEntry &entry = t.host->op("test.add");
+    const core::Memo *const memo = core::call_thread().latest[entry.index % core::CallThread::n_latest].memo;
+    REQUIRE(memo != nullptr);
+    CHECK(memo->head != nullptr); // whom calls that look the same go to
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rows.call(t.host.op()) == OPDOCK_OK);
+        CHECK(t.fake.current == 0);
+    }
+    CHECK(current == std::vector<int32_t>(4, 1));
 }
 
 TEST_CASE("after every call and callback the device is current that was") {

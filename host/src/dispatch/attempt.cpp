@@ -295,7 +295,7 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const 
     put_observer_before_kernel(shape);
     put_shadow_beside_kernel();
     alignment_mask = implementation.alignment > 1 ? implementation.alignment - 1 : 0;
-    plain = provider == nullptr && workspace_size == 0 && map.empty();
+    plain = workspace_size == 0 && map.empty();
     ready = true;
     return OPDOCK_OK;
 }

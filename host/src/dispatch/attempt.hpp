@@ -44,7 +44,7 @@ struct Attempt {
     bool fits = true;
     bool ready = false;
     bool is_declined = false; // `supports` declined the problem, and is not asked again
-    // Nothing but the kernel has to be called: no device to make current, no workspace, no other form.
+    // Nothing but the kernel has to be called, its device being current: no workspace, no other form.
     bool plain = false;
     // How many calls to other ops its kernel has under way: until they return, it must not go.
     std::atomic<uint32_t> pins{0};

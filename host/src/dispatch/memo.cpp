@@ -7,6 +7,7 @@
 #include "dispatch/call_counts.hpp"
 #include "dispatch/call_thread.hpp"
 #include "dispatch/dispatch.hpp"
+#include "dispatch/run_chain.hpp"
 
 namespace opdock::core {
 namespace {
@@ -240,6 +241,7 @@ void Memo::take_quickly(Attempt &first) {
     call.data = data.data();
     attributes = first.attributes.data();
     head = &first;
+    kernel = first.provider == nullptr ? first.kernel : run_on_device;
     quick = quick_way(*this);
 }
 

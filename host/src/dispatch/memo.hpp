@@ -65,6 +65,7 @@ struct Memo {
     // The fields of opdock_args before `inputs`, which say what else there is.
     std::array<uint64_t, 3> counts;
     Attempt *head = nullptr;
+    opdock_kernel kernel = nullptr; // the head's, on its device
     opdock_call call = {};
     opdock_value *attributes = nullptr; // the head's
     std::array<void *, max_tensors> data;

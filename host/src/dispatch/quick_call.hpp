@@ -193,7 +193,7 @@ template<class Matching>
     }
     Attempt &head = *memo.head;
     memo.call.stream = args.stream;
-    const opdock_status status = status_of([&] { return head.kernel(&head.problem, &memo.call); });
+    const opdock_status status = status_of([&] { return memo.kernel(&head.problem, &memo.call); });
     if (status == OPDOCK_OK && serves_steadily(memo, head)) [[likely]] {
         head.counts->add(Count::served);
         *result = OPDOCK_OK;

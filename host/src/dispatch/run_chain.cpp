@@ -140,6 +140,18 @@ void note_served(Run &run, Attempt &attempt, const std::vector<Failure> &failure
 
 } // namespace
 
+opdock_status run_on_device(const opdock_problem *problem, const opdock_call *call) {
+    Attempt &attempt = *static_cast<Attempt *>(problem->host_data);
+    const Uncancellable host_work;
+    const CurrentDevice current(attempt.host.api(), attempt.provider, attempt.deployment.device().device_id);
+    if (current.status() != OPDOCK_OK) {
+        return current.status() == OPDOCK_FAILED ? OPDOCK_FAILED_CLEAN : current.status();
+    }
+    remember_launch(*known_call_thread(), attempt);
+    const Cancellable kernel(host_work);
+    return attempt.kernel(problem, call);
+}
+
 opdock_status run_chain(Run &run, const opdock_status *head_status) {
     Memo &memo = run.memo;
     std::vector<Failure> failures;

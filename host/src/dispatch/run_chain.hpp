@@ -27,6 +27,10 @@ inline bool serves_steadily(const Memo &memo, const Attempt &attempt) {
            !attempt.deployment.has_failures() && !memo.chain.retry_at;
 }
 
+// The kernel of a plain attempt while its device is current, as a kernel itself: what quick calls run there. A device
+// that cannot be made current leaves the call's tensors as they were (OPDOCK_FAILED_CLEAN).
+opdock_status run_on_device(const opdock_problem *problem, const opdock_call *call);
+
 // With `head_status`, the first implementation was tried already and returned that. Throws Error when nothing serves.
 opdock_status run_chain(Run &run, const opdock_status *head_status = nullptr);
 
