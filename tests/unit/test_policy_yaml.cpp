@@ -232,8 +232,8 @@ TEST_CASE("every wrong value is an error with file, line, column and what was ex
     } cases[] = {
         {"- prefer\n", "p.yaml:1:1: expected a map of settings, found a list"},
         {"vendor\n", "p.yaml:1:1: expected a map of settings, found 'vendor'"},
-        {"prefer: vendro\n",
-         "p.yaml:1:9: expected 'default', 'vendor', 'reference' or 'flagos', found 'vendro'; did you mean 'vendor'?"},
+        {"prefer: vendro\n", "p.yaml:1:9: expected 'default', 'vendor', 'reference', 'flagos' or 'measured', found "
+                             "'vendro'; did you mean 'vendor'?"},
         {"prefer:\n", "p.yaml:1:1: expected one value, found nothing"},
         {"prefer: [vendor, default]\n", "p.yaml:1:9: expected one value, found a list"},
         {"strict: maybe\n", "p.yaml:1:9: expected 1/0, true/false, yes/no or on/off, found 'maybe'"},

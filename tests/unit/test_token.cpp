@@ -173,7 +173,8 @@ TEST_CASE("every malformed entry of an order per op is an error with variable, c
 
 TEST_CASE("an unknown token lists what a token can be") {
     CHECK(message_of([] { parse_token("fastest", place); }) ==
-          "PLUGIN_PER_OP, column 1: expected a token ('default', 'vendor', 'reference', 'flagos', 'vendor:NAME' or "
+          "PLUGIN_PER_OP, column 1: expected a token ('default', 'vendor', 'reference', 'flagos', 'measured', "
+          "'vendor:NAME' or "
           "'impl:ID'), "
           "found "
           "'fastest'; for a vendor of that name write 'vendor:fastest'");
@@ -208,17 +209,34 @@ TEST_CASE("of many wrong tokens 20 are told, whatever the entries that hold them
     CHECK_FALSE(message_of([&] { parse_per_op("gelu=" + std::string(19, '|'), place); }).ends_with("more"));
 }
 
+TEST_CASE("'measured' names nobody, and has something behind it") {
+    const Place per_op{"PLUGIN_PER_OP"};
+    const Order order = parse_order("impl:a|Measured|default", per_op);
+    CHECK(order_text(order) == "impl:a|measured|default");
+    for (const Kind kind : {Kind::default_, Kind::vendor, Kind::reference}) {
+        CHECK_FALSE(order[1].names("a", kind, "acme", true));
+    }
+    CHECK(message_of([&] { parse_per_op("gelu=measured", per_op); }) ==
+          "PLUGIN_PER_OP, column 6: 'measured' names no implementation: of those that the tokens behind it name, the "
+          "fastest goes first; write 'measured|default|vendor'");
+    CHECK_THROWS_AS(parse_order("default|measured", per_op), Error);
+}
+
 TEST_CASE("only kinds can be preferred") {
     const Place prefer{"PLUGIN_PREFER"};
     CHECK(parse_kind("Vendor ", prefer) == Kind::vendor);
     CHECK(parse_kind("FLAGOS", prefer) == Kind::default_);
     CHECK(parse_kind("reference", prefer) == Kind::reference);
+    CHECK(parse_kind("measured", prefer) == Kind::measured);
+    CHECK(order_text(preferred_order(Kind::measured)) == "measured|default|vendor|reference");
     CHECK(message_of([&] { parse_kind("vendor:acme", prefer); }) ==
-          "PLUGIN_PREFER, column 1: expected 'default', 'vendor', 'reference' or 'flagos', found 'vendor:acme'");
+          "PLUGIN_PREFER, column 1: expected 'default', 'vendor', 'reference', 'flagos' or 'measured', found "
+          "'vendor:acme'");
     CHECK(message_of([&] { parse_kind("  vender", prefer); }) ==
-          "PLUGIN_PREFER, column 3: expected 'default', 'vendor', 'reference' or 'flagos', found 'vender'; did you "
+          "PLUGIN_PREFER, column 3: expected 'default', 'vendor', 'reference', 'flagos' or 'measured', found 'vender'; "
+          "did you "
           "mean 'vendor'?");
     CHECK(message_of([&] { parse_kind("", prefer); }) ==
-          "PLUGIN_PREFER, column 1: expected 'default', 'vendor', 'reference' or 'flagos', found ''");
+          "PLUGIN_PREFER, column 1: expected 'default', 'vendor', 'reference', 'flagos' or 'measured', found ''");
     CHECK_THROWS_AS(parse_kind("default,vendor", prefer), Error);
 }

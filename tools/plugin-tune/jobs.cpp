@@ -100,7 +100,7 @@ std::string untunable(const Host &host, const Job &job, DLDevice device) {
     }
 }
 
-// Of recorded calls those that whoever served them can be tuned for.
+// Of recorded calls those that whoever served them can be tuned for; with --across all calls, each once.
 Plan plan_of_file(const Host &host, const Request &request) {
     const DLDevice device = host.device(request.device);
     const std::string kind = request.device.substr(0, request.device.find(':'));
@@ -111,6 +111,11 @@ Plan plan_of_file(const Host &host, const Request &request) {
         plan.left_out.push_back({one.subject.op, one.subject.served_by, one.subject.place + ": " + one.reason});
     }
     for (Job &job : found.jobs) {
+        if ((request.flags & OPDOCK_TUNE_ACROSS) != 0) {
+            job.subject.impl.clear();
+            op_call::add_new(plan.jobs, std::move(job));
+            continue;
+        }
         if (job.subject.is_recorded()) {
             for (const op_call::Implementation &one : op_call::implementations_of(host, job.subject.op)) {
                 job.subject.impl = one.id == job.subject.served_by ? one.id : job.subject.impl;

@@ -66,8 +66,8 @@ int exit_code_of(const json &document, int signal) {
     }
     const json &shapes = document.at("shapes");
     const auto has_failed = [&](const json &shape) {
-        const bool is_lost = shape.at("outcome") == "tuned" && !document.at("dry_run").get<bool>() &&
-                             !shape.at("kept").get<bool>() && has_rivals(shape);
+        const bool is_lost = !document.at("dry_run").get<bool>() && !shape.value("kept", true) &&
+                             (shape.at("outcome") == "compared" || has_rivals(shape));
         return shape.at("outcome") == "failed" || is_lost;
     };
     return std::any_of(shapes.begin(), shapes.end(), has_failed) ? cli::exit_absent : cli::exit_fine;

@@ -100,9 +100,35 @@ void add_tuned(Table &table, const json &shape) {
     }
 }
 
+// Implementations, the fastest first.
+void add_compared(Table &table, const json &shape) {
+    json all = shape.at("implementations");
+    const auto place = [](const json &one) { return one.value("rank", size_t{0}) - 1; }; // the last without a rank
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const json &one, const json &other) { return place(one) < place(other); });
+    table.row({{"rank", Tint::quiet}, {"implementation", Tint::quiet}, {"time", Tint::quiet}, {"config", Tint::quiet}});
+    for (const json &one : all) {
+        if (text_of(one, "outcome") != "timed") {
+            table.row({{""}, {text_of(one, "impl_id"), Tint::bad}, {"not timed"}});
+            table.note(text_of(one, "reason"));
+            continue;
+        }
+        const auto rank = one.at("rank").get<size_t>();
+        table.row({{std::to_string(rank)},
+                   {text_of(one, "impl_id"), rank == 1 ? Tint::good : Tint::plain},
+                   {time_of(one)},
+                   {text_of(one, "config"), Tint::quiet}});
+    }
+    if (const std::string problem = text_of(shape, "problem"); !problem.empty()) {
+        table.note("not kept: " + problem);
+    }
+}
+
 void add_shape(Table &table, const json &shape) {
     const std::string outcome = text_of(shape, "outcome");
-    if (outcome == "tuned") {
+    if (outcome == "compared") {
+        add_compared(table, shape);
+    } else if (outcome == "tuned") {
         add_tuned(table, shape);
     } else if (outcome == "known" || outcome == "pinned") {
         table.row({{"best"},
@@ -123,7 +149,9 @@ std::string facts_of(const json &shape) {
     const std::string model = text_of(shape, "model");
     const std::string key = text_of(shape, "key");
     const std::string bucketed = text_of(shape, "bucketed");
-    return text_of(shape, "impl_id") + (model.empty() ? "" : " on " + model) + (key.empty() ? "" : ", " + key) +
+    const std::string who =
+        text_of(shape, "outcome") == "compared" ? "all that may serve it" : text_of(shape, "impl_id");
+    return who + (model.empty() ? "" : " on " + model) + (key.empty() ? "" : ", " + key) +
            (bucketed.empty() ? "" : " (" + bucketed + ")");
 }
 
@@ -155,6 +183,15 @@ std::string outcome_text(const json &shape) {
     std::string outcome = text_of(shape, "outcome");
     if (outcome == "failed") {
         return "failed: " + text_of(shape.at("error"), "message");
+    }
+    if (outcome == "compared") {
+        std::string first;
+        for (const json &one : shape.at("implementations")) {
+            if (one.value("rank", 0) == 1) {
+                first += (first.empty() ? "" : ", ") + text_of(one, "impl_id");
+            }
+        }
+        return "fastest: " + first;
     }
     if (outcome != "tuned") {
         return outcome;

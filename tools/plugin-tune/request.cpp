@@ -38,6 +38,7 @@ constexpr const char *examples = R"(Examples:
   plugin-tune rmsnorm_fwd --shape 'input=f32[512,1024]' \
                           --shape 'weight=f32[1024]' --output rsigma
   plugin-tune --shapes shapes.yaml --budget 1s --json
+  plugin-tune --shapes shapes.yaml --budget 1s --across
   plugin-tune gelu --all --budget 100ms --total-budget 2s --dry-run
   plugin-tune --shapes shapes.yaml --budget 1s --plot gain.svg
   plugin-tune export --out results.tune.yaml
@@ -84,6 +85,8 @@ cli::CommandLine describe_options(Request &request) {
     line.flag("cold", sets(OPDOCK_TUNE_COLD), "flush the caches before each run");
     line.flag("again", sets(OPDOCK_TUNE_AGAIN), "tune also what the database has already");
     line.flag("dry-run", sets(OPDOCK_TUNE_DRY_RUN), "keep nothing; forget: only count");
+    line.flag("across", sets(OPDOCK_TUNE_ACROSS),
+              "time all implementations that may serve the call against each other, for 'measured' in orders");
     line.text("plot", "FILE.svg", request.plot, "draw how much faster each became; needs gnuplot");
     line.text("out", "FILE", request.out, "export, merge, convert: write there and not to standard output");
     op_call::add_named(line, "rename", "OLD=NEW", request.renames, "convert: an op's name here", "OLD=NEW");
@@ -92,6 +95,7 @@ cli::CommandLine describe_options(Request &request) {
     line.prefix();
     line.format(request.json, "docs/plugin-tune-json.md");
     line.ends(cli::CommandLine::version_help, "this text; with a command, what is about it");
+    line.conflict({"across"}, {"all", "impl", "strategy", "again", "plot"});
     line.words("words", request.files);
     return line;
 }
@@ -105,6 +109,9 @@ void check_tuning(const cli::CommandLine &line, Request &request) {
     read_op(line, request);
     cli::check_plot_name(request.plot);
     request.shows_expected = op_call::asks_what_is_expected(line, request.files, "tune");
+    if ((request.flags & OPDOCK_TUNE_ACROSS) != 0 && request.shows_expected) {
+        throw cli::UsageError("--across times calls; give --shape or --shapes beside it");
+    }
     if (!request.shapes.empty() && !request.subject.impl.empty()) {
         throw cli::UsageError("--impl has no meaning with --shapes; the file may say 'impl: " + request.subject.impl +
                               "'");
@@ -131,7 +138,9 @@ const cli::Tool<Request> tool = {
      R"(Finds the fastest config of an op's kernel for given shapes, by running it with
 each, and keeps it in the tuning database, where every program finds it. A
 config that computes something else than the one in force never wins, nor one
-that is not clearly faster. 'plugin-tune OP' alone shows what the op expects.)",
+that is not clearly faster. With --across it finds the fastest implementation
+instead, which PLUGIN_PREFER=measured uses. 'plugin-tune OP' alone shows what
+the op expects.)",
      examples, notes},
     describe_options,
     {
@@ -143,7 +152,7 @@ that is not clearly faster. 'plugin-tune OP' alone shows what the op expects.)",
           "",
           {0, SIZE_MAX},
           {"shape", "attr", "output", "impl", "shapes", "all", "device", "budget", "total-budget", "strategy", "cold",
-           "again", "dry-run", "plot", "force", "json", "modules", "prefix"},
+           "again", "dry-run", "across", "plot", "force", "json", "modules", "prefix"},
           {},
           "",
           "when tuning"},

@@ -348,6 +348,7 @@ OPDOCK_API opdock_status opdock_device_time(opdock_host *host, DLDevice device, 
 #define OPDOCK_TUNE_COLD 1u    /* caches are flushed before each run */
 #define OPDOCK_TUNE_DRY_RUN 2u /* nothing is kept, in this process or in the database */
 #define OPDOCK_TUNE_AGAIN 4u   /* tune also what the database has already */
+#define OPDOCK_TUNE_ACROSS 8u  /* time implementations against each other, see opdock_tune */
 
 typedef struct opdock_tune_options {
     uint32_t struct_size;
@@ -375,7 +376,15 @@ typedef struct opdock_tune_options {
  * "seconds", "kept", "problem": why it was not kept}; RUN is {"config", "outcome": "timed", "refused" (declined
  * or failed), "wrong" (computes something else) or "left out" (the time was up), "microseconds" (median of one run),
  * "spread" (between the quartiles, as a fraction), "samples", "reason": why it was not timed}. OPDOCK_UNSUPPORTED when
- * there is nothing to tune. */
+ * there is nothing to tune.
+ *
+ * With OPDOCK_TUNE_ACROSS no config is searched: the implementations that may serve the call, each with its config in
+ * force, are timed in turn, and which of them were the fastest is kept for `measured` in orders (docs/policy.md).
+ * `impl_id` has to be null, and the strategy means nothing. JSON: {"op", "device", "model", "architecture", "driver",
+ * "dtypes", "key", "bucketed", "database", "outcome": "compared", "implementations": [{"impl_id", "outcome": "timed" or
+ * "refused", "config", "microseconds", "spread", "samples", "rank": 1 for the fastest and all that are as fast,
+ * "reason"}], in the order of the chain, "complete", "seconds", "kept", "problem"}. OPDOCK_UNSUPPORTED when fewer than
+ * two of them run. */
 OPDOCK_API opdock_status opdock_tune(opdock_op *op, const opdock_args *args, const opdock_tune_options *options,
                                      char **json);
 

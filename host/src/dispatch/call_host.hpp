@@ -21,6 +21,7 @@
 #include "observe/call_observer.hpp"
 #include "opdock/opdock.h"
 #include "resolve/resolve_error.hpp"
+#include "signature/bind.hpp"
 #include "signature/call_shape.hpp"
 #include "text/log.hpp"
 #include "tune/configs.hpp"
@@ -93,6 +94,10 @@ class CallHost {
     // The chain for a call, made and published when the target has none yet. Throws Error when nothing is left to try.
     // The target is to be held meanwhile: plugins are asked whether they are available.
     std::shared_ptr<const Chain> chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
+    // The chain for one call: that of its dtypes or, where the policy has `measured`, the same with another link in
+    // front.
+    std::shared_ptr<const Chain> chain_for_call(std::shared_ptr<const Chain> chain, const View &view,
+                                                const Bound &bound);
     // Null dtypes: whatever they are.
     Key key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const;
     // The same without asking a provider: of a device that nobody has met yet the architecture may be any.

@@ -52,11 +52,17 @@ struct Chain : std::enable_shared_from_this<Chain> {
     // A bit for each link and what became of it when it was first tried, as far as the log has told of both. What it
     // has not told of waits for no pause.
     mutable std::atomic<uint64_t> told_reasons{0};
+    // The same with another link in front, for calls that `measured` has so. Guarded by the ledger's lock; the view
+    // owns them.
+    mutable std::vector<const Chain *> measured;
 
-    // The log tells of the next change at once.
+    // The log tells of the next change at once. Under the ledger's lock.
     void forget_serving() const {
         serving.store(nullptr, std::memory_order_relaxed);
         changes.end();
+        for (const Chain *one : measured) {
+            one->forget_serving();
+        }
     }
 };
 

@@ -249,6 +249,7 @@ Memo &memo_for(CallHost &host, CallThread &thread, const OpEntry &op, const Targ
     // force meanwhile, the one that was gives way to no call any more.
     const Target &current = host.target_of(op, thread);
     const uint64_t target_id = current.find(bound.device, bound.dtypes) == chain.get() ? current.id : target.id;
+    chain = host.chain_for_call(std::move(chain), *target.view, bound);
     Memo &memo = host.adopt(std::make_unique<Memo>(std::move(chain), bound, args, given.struct_size, host));
     // The oldest way goes, unless its kernel is further up this thread's stack. When all are, the slot is deeper than a
     // kernel can nest: implementations never call themselves.

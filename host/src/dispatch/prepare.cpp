@@ -191,7 +191,8 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     const CatalogOp &declared = target.view->catalog.declared(op.name);
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
     host.devices().check(bound.device);
-    const std::shared_ptr<const Chain> kept = host.chain_for(target, bound.device, bound.dtypes);
+    const std::shared_ptr<const Chain> kept =
+        host.chain_for_call(host.chain_for(target, bound.device, bound.dtypes), *target.view, bound);
     const Chain &chain = *kept;
     std::vector<void *> data;
     for (const DLTensor *tensor : bound.tensors) {

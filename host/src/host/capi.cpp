@@ -422,7 +422,8 @@ opdock_status opdock_tune(opdock_op *op, const opdock_args *args, const opdock_t
             }
             flags = given->flags;
             if (given->strategy > OPDOCK_TUNE_EXHAUSTIVE ||
-                (flags & ~(OPDOCK_TUNE_COLD | OPDOCK_TUNE_DRY_RUN | OPDOCK_TUNE_AGAIN)) != 0 || !(given->budget >= 0)) {
+                (flags & ~(OPDOCK_TUNE_COLD | OPDOCK_TUNE_DRY_RUN | OPDOCK_TUNE_AGAIN | OPDOCK_TUNE_ACROSS)) != 0 ||
+                !(given->budget >= 0)) {
                 throw Error(
                     OPDOCK_INVALID_ARGUMENT,
                     "opdock_tune_options: a strategy or flag that this host does not know, or a budget below 0");
@@ -440,6 +441,15 @@ opdock_status opdock_tune(opdock_op *op, const opdock_args *args, const opdock_t
             }
         }
         OpEntry &entry = entry_of(op);
+        if ((flags & OPDOCK_TUNE_ACROSS) != 0) {
+            if (!impl_id.empty()) {
+                throw Error(OPDOCK_INVALID_ARGUMENT,
+                            "opdock_tune_options: impl_id with OPDOCK_TUNE_ACROSS, which times all implementations");
+            }
+            *json = copy_text(host_of(entry).tune_across(entry, opdock::core::full_args(*args), options,
+                                                         (flags & OPDOCK_TUNE_DRY_RUN) != 0));
+            return;
+        }
         *json =
             copy_text(host_of(entry).tune_call(entry, opdock::core::full_args(*args), impl_id, options,
                                                (flags & OPDOCK_TUNE_AGAIN) != 0, (flags & OPDOCK_TUNE_DRY_RUN) != 0));

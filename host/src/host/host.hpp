@@ -104,6 +104,7 @@ class Host : public CallHost, public PluginOpener {
     // See opdock_tune and what follows it.
     nlohmann::json tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id,
                              const TuneOptions &options, bool again, bool dry_run);
+    nlohmann::json tune_across(OpEntry &op, const opdock_args &args, const TuneOptions &options, bool dry_run);
     void check_tune_database() const;
     std::string export_tuning(const char *op, const char *impl_id) const;
     uint64_t import_tuning(std::string_view yaml, const std::string &name);

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/measured_order.hpp"
 #include "files/database.hpp"
 #include "host/host.hpp"
+#include "host/tuning_turn.hpp"
 #include "load/plugin_call.hpp"
 #include "signature/bind.hpp"
 #include "signature/layout.hpp"
@@ -58,30 +60,21 @@ void check_can_serve(const Decision &decision, const std::string &impl_id) {
     }
 }
 
-// What this thread tunes. A kernel that is being tuned may make calls of its own, and tuning one of them would wait for
-// itself.
-class TuningTurn {
-  public:
-    explicit TuningTurn(const Ledger &book) : book_(book), outer_(innermost) { innermost = this; }
-    ~TuningTurn() { innermost = outer_; }
-    TuningTurn(const TuningTurn &) = delete;
-    TuningTurn &operator=(const TuningTurn &) = delete;
-
-    static bool is_taken(const Ledger &book) {
-        const TuningTurn *turn = innermost;
-        while (turn != nullptr && &turn->book_ != &book) {
-            turn = turn->outer_;
-        }
-        return turn != nullptr;
+// In what is explained of a call.
+void put_measured_first(json &explained, const Lead &lead) {
+    for (const char *list : {"chain", "kept"}) {
+        json &all = explained.at(list);
+        json one = std::move(all.at(lead.from));
+        all.erase(lead.from);
+        all.insert(all.begin() + static_cast<std::ptrdiff_t>(lead.to), std::move(one));
     }
-
-  private:
-    static thread_local const TuningTurn *innermost;
-    const Ledger &book_;
-    const TuningTurn *const outer_;
-};
-
-thread_local const TuningTurn *TuningTurn::innermost = nullptr;
+    json &first = explained.at("kept").at(lead.to);
+    // One that led before may lead by nothing.
+    const std::string gain = lead.gain < 1.005 ? "as fast" : fmt::format("{:.2f} times as fast", lead.gain);
+    first["rule"] =
+        fmt::format("measured {} as the next, '{}'; {}", gain, lead.next, first.at("rule").get<std::string>());
+    explained["measured"] = {{"impl_id", first.at("impl_id")}, {"gain", lead.gain}, {"next", lead.next}};
+}
 
 } // namespace
 
@@ -93,6 +86,15 @@ json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &p
     const std::string dtypes = tuple_text(bound.dtypes);
     json explained = explain(op.name, device.c_str(), bound.dtypes.empty() ? nullptr : dtypes.c_str(), policy);
     const CallShape shape(*declared.signature, bound);
+    PolicyStack stack = effective_policy();
+    if (policy != nullptr) {
+        stack.scopes.push_back(policy);
+    }
+    const Decision decision = decide(declared, stack, key_for(catalog(), bound.device, &bound.dtypes), bound.device);
+    const std::optional<Lead> lead = measured_lead(*this, declared, decision, shape);
+    if (lead && explained["chain"].size() == decision.chain.size()) { // nobody left it in between
+        put_measured_first(explained, *lead);
+    }
     json configs = json::array();
     for (const json &impl_id : explained["chain"]) {
         for (const auto &implementation : declared.implementations) {

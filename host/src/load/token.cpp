@@ -14,6 +14,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kind_words = {"default", "vendor", "reference"};
 constexpr std::array<Kind, 3> kinds = {Kind::default_, Kind::vendor, Kind::reference};
 constexpr std::string_view alias_of_default = "flagos";
+constexpr std::string_view measured_word = "measured";
+constexpr Kind measured_kind = Kind::measured;
 
 const Kind *find_kind(std::string_view word) {
     for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -21,13 +23,13 @@ const Kind *find_kind(std::string_view word) {
             return &kinds[i];
         }
     }
-    return same_name(word, alias_of_default) ? kinds.data() : nullptr;
+    return same_name(word, alias_of_default) ? kinds.data() : same_name(word, measured_word) ? &measured_kind : nullptr;
 }
 
 } // namespace
 
 std::string_view kind_name(Kind kind) {
-    return kind_words[static_cast<std::size_t>(kind) - OPDOCK_KIND_DEFAULT];
+    return kind == Kind::measured ? measured_word : kind_words[static_cast<std::size_t>(kind) - OPDOCK_KIND_DEFAULT];
 }
 
 bool names_vendor(std::string_view written, std::string_view vendor) {
@@ -93,9 +95,17 @@ Order preferred_order(Kind first) {
     return order;
 }
 
+void check_order(const Order &order, const Place &place, std::size_t offset) {
+    if (!order.empty() && order.back() == Token::of_kind(Kind::measured)) {
+        reject(place, offset,
+               "'measured' names no implementation: of those that the tokens behind it name, the fastest goes first; "
+               "write 'measured|default|vendor'");
+    }
+}
+
 Kind parse_kind(std::string_view value, const Place &place) {
-    static constexpr std::array<std::string_view, 4> prefer_words = {"default", "vendor", "reference",
-                                                                     alias_of_default};
+    static constexpr std::array<std::string_view, 5> prefer_words = {"default", "vendor", "reference", alias_of_default,
+                                                                     measured_word};
     const std::string_view word = trimmed(value);
     if (const Kind *kind = find_kind(word)) {
         return *kind;
@@ -106,8 +116,8 @@ Kind parse_kind(std::string_view value, const Place &place) {
 }
 
 Token parse_token(std::string_view text, const Place &place, std::size_t offset) {
-    static constexpr std::array<std::string_view, 6> words = {"default",        "vendor",      "reference",
-                                                              alias_of_default, "vendor:NAME", "impl:ID"};
+    static constexpr std::array<std::string_view, 7> words = {
+        "default", "vendor", "reference", alias_of_default, measured_word, "vendor:NAME", "impl:ID"};
     if (const Kind *kind = find_kind(text)) {
         const bool is_alias = same_name(text, alias_of_default);
         return {Token::Type::kind, *kind, is_alias ? std::string(alias_of_default) : ""};
@@ -116,7 +126,8 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
     const std::string_view head = text.substr(0, colon);
     const bool vendor = same_name(head, "vendor");
     if (colon == std::string_view::npos || (!vendor && !same_name(head, "impl"))) {
-        static constexpr std::array<std::string_view, 5> heads = {"default", "vendor", "reference", "flagos", "impl"};
+        static constexpr std::array<std::string_view, 6> heads = {"default", "vendor", "reference",
+                                                                  "flagos",  "impl",   measured_word};
         const std::string_view guess = nearest(head, heads);
         std::string hint;
         if (text.find('.') != std::string_view::npos && colon == std::string_view::npos) { // as impl_ids are
@@ -170,6 +181,7 @@ Order parse_order(std::string_view value, const Place &place, std::size_t offset
     if (order.empty()) {
         reject(place, offset, "expected at least one token, such as 'default' or 'vendor:acme'");
     }
+    check_order(order, place, offset);
     return order;
 }
 

@@ -15,6 +15,7 @@ enum class Kind : std::uint32_t {
     default_ = OPDOCK_KIND_DEFAULT,
     vendor = OPDOCK_KIND_VENDOR,
     reference = OPDOCK_KIND_REFERENCE,
+    measured = UINT32_MAX, // of no implementation; in orders: whoever was measured to be the fastest goes first
 };
 
 std::string_view kind_name(Kind kind);
@@ -24,7 +25,8 @@ std::string_view kind_name(Kind kind);
 // of its own, and whoever says cuda or hip means opdock's alone.
 bool names_vendor(std::string_view written, std::string_view vendor);
 
-// One step of an order: all implementations of a kind, those of one vendor, or one implementation.
+// One step of an order: all implementations of a kind, those of one vendor, or one implementation. `measured` names
+// none: of what the steps behind it name, it puts the one first that was measured to be the fastest (standings.hpp).
 struct Token {
     enum class Type { kind, vendor, impl };
 
@@ -54,8 +56,10 @@ std::string shown_order(const Order &order);
 
 // `first`, then the other kinds in the order default, vendor, reference.
 Order preferred_order(Kind first);
+// Throws for an order in which nothing stands behind `measured`, so that it would name nobody.
+void check_order(const Order &order, const Place &place, std::size_t offset = 0);
 
-// "default" (also "flagos"), "vendor" or "reference".
+// "default" (also "flagos"), "vendor", "reference" or "measured".
 Kind parse_kind(std::string_view value, const Place &place);
 
 // One token. `offset` is where it starts in the value at `place`.

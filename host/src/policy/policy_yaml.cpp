@@ -330,6 +330,7 @@ class Reader {
             });
         }
         faults.raise();
+        check_order(result, place(node));
         return result;
     }
 

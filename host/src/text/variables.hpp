@@ -51,7 +51,7 @@ inline constexpr std::array all_variables = {
                  "1 is the same as PREFER=vendor, 0 as PREFER=default. Ignored when PREFER is set.", ""},
     VariableInfo{Variable::per_op, "PER_OP", "OP=TOKEN|TOKEN;OP=TOKEN", "not set",
                  "The order for given ops, in place of the preferred order. A token is default, vendor, reference, "
-                 "vendor:NAME or impl:ID; what an order does not name is not used for that op.",
+                 "measured, vendor:NAME or impl:ID; what an order does not name is not used for that op.",
                  ";"},
     VariableInfo{
         Variable::require, "REQUIRE", "CONTRACT,CONTRACT;OP=CONTRACT", "not set: nothing",

@@ -9,6 +9,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "files/database.hpp"
+
 namespace opdock::core {
 namespace {
 
@@ -32,6 +34,9 @@ struct Configs::Known {
     std::mutex reading;                                                 // guards the next two
     std::map<std::string, std::unique_ptr<const PluginTuning>> plugins; // by id
     std::vector<std::unique_ptr<const PluginTuning>> former;            // of modules that are gone
+
+    std::mutex standing; // guards the next
+    std::map<TuneIdentity, Standings> standings;
 
     std::mutex telling;         // guards the next
     std::set<std::string> told; // problems of the database: each is about all implementations
@@ -77,6 +82,96 @@ bool Configs::is_new_problem(const std::string &problem) const {
     return all.told.insert(problem).second;
 }
 
+std::optional<TuneIdentity> Configs::identity_of(const Catalog &catalog, const Implementation &implementation,
+                                                 DLDevice device) const {
+    const opdock_device_properties *properties = devices_.properties(device);
+    if (properties == nullptr) {
+        return {};
+    }
+    const PluginRecord *record = catalog.find_plugin(implementation.plugin);
+    std::string version;
+    if (implementation.tune_version != 0) {
+        version = fmt::format("{} tune_version {}", implementation.plugin, implementation.tune_version);
+    } else if (record != nullptr && !record->build_id.empty()) {
+        version = fmt::format("{} build {}", implementation.plugin, record->build_id);
+    }
+    return TuneIdentity{implementation.op, implementation.impl_id,   std::move(version),
+                        properties->name,  properties->architecture, properties->driver};
+}
+
+Configs::Standings Configs::read_standings(const TuneIdentity &identity) const {
+    Standings standings;
+    try {
+        for (const TuneEntry &entry : database().read(identity)) {
+            if (std::optional<RaceStanding> one = standing_of(identity.impl_id, entry)) {
+                standings.insert_or_assign({entry.dtypes, entry.key}, std::move(*one));
+            }
+        }
+    } catch (const DatabaseError &error) {
+        if (is_new_problem(error.what())) {
+            log_.warning(fmt::format("What was measured is not used: {}", error.what()));
+        }
+    }
+    return standings;
+}
+
+std::vector<RaceStanding> Configs::standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
+                                             const std::string &dtypes, const std::string &key) const {
+    std::vector<RaceStanding> all;
+    if (mode() == TuneMode::off) {
+        return all;
+    }
+    Known &known = this->known();
+    for (const auto &implementation : op.implementations) {
+        const std::optional<TuneIdentity> identity = identity_of(catalog, *implementation, device);
+        if (!identity) {
+            continue;
+        }
+        std::unique_lock lock(known.standing);
+        auto found = known.standings.find(*identity);
+        if (found == known.standings.end()) {
+            lock.unlock(); // before the program's log function runs
+            Standings read = read_standings(*identity);
+            lock.lock();
+            found = known.standings.try_emplace(*identity, std::move(read)).first;
+        }
+        if (const auto one = found->second.find({dtypes, key}); one != found->second.end()) {
+            all.push_back(one->second);
+        }
+    }
+    return all;
+}
+
+void Configs::keep(const Catalog &catalog, const CatalogOp &op, DLDevice device, const std::string &dtypes,
+                   const std::string &key, const std::vector<RaceStanding> &standings) const {
+    (void)this->standings(catalog, op, device, dtypes, key); // so that all that the database has was read
+    std::vector<std::pair<TuneIdentity, TuneEntry>> entries;
+    Known &all = known();
+    std::unique_lock lock(all.standing);
+    for (const RaceStanding &one : standings) {
+        for (const auto &implementation : op.implementations) {
+            const std::optional<TuneIdentity> identity = identity_of(catalog, *implementation, device);
+            if (identity && implementation->impl_id == one.impl_id) {
+                all.standings[*identity].insert_or_assign({dtypes, key}, one);
+                entries.emplace_back(*identity, TuneEntry{std::string(standings_space), dtypes, key, standing_text(one),
+                                                          one.microseconds, standings.front().microseconds});
+            }
+        }
+    }
+    lock.unlock();
+    std::string problem; // of one is none of the others
+    for (const auto &[identity, entry] : entries) {
+        try {
+            database().write(identity, {entry});
+        } catch (const DatabaseError &error) {
+            problem = error.what();
+        }
+    }
+    if (!problem.empty()) {
+        throw DatabaseError(problem);
+    }
+}
+
 std::unique_ptr<DeploymentTuning> Configs::of(const Catalog &catalog, const Implementation &implementation,
                                               DLDevice device) const {
     if (mode() == TuneMode::off || implementation.knobs.empty()) {
@@ -89,19 +184,10 @@ std::unique_ptr<DeploymentTuning> Configs::of(const Catalog &catalog, const Impl
     if (properties == nullptr || provider == nullptr || tuning == nullptr) {
         return nullptr;
     }
-    const PluginRecord *record = catalog.find_plugin(implementation.plugin);
-    std::string version;
-    if (implementation.tune_version != 0) {
-        version = fmt::format("{} tune_version {}", implementation.plugin, implementation.tune_version);
-    } else if (record != nullptr && !record->build_id.empty()) {
-        version = fmt::format("{} build {}", implementation.plugin, record->build_id);
-    }
     std::string problem;
-    auto made = std::make_unique<DeploymentTuning>(
-        *tuning, plugin.path(), *properties, (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0,
-        TuneIdentity{implementation.op, implementation.impl_id, std::move(version), properties->name,
-                     properties->architecture, properties->driver},
-        database(), &problem);
+    auto made = std::make_unique<DeploymentTuning>(*tuning, plugin.path(), *properties,
+                                                   (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0,
+                                                   *identity_of(catalog, implementation, device), database(), &problem);
     if (!problem.empty() && is_new_problem(problem)) {
         log_.warning(fmt::format("What was tuned is not used: {}", problem));
     }

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "devices/devices.hpp"
 #include "resolve/catalog.hpp"
@@ -12,6 +16,7 @@
 #include "text/log.hpp"
 #include "tune/deployment_tuning.hpp"
 #include "tune/plugin_tuning.hpp"
+#include "tune/standings.hpp"
 #include "tune/tune_database.hpp"
 
 namespace opdock::core {
@@ -41,6 +46,14 @@ class Configs {
     // that nothing is known of.
     std::unique_ptr<DeploymentTuning> of(const Catalog &catalog, const Implementation &implementation,
                                          DLDevice device) const;
+    // How those of an op stood on calls of one bucket. What the database has of an implementation is read when it is
+    // first asked about on a device. None with TUNE=off and for a device that nothing is known of.
+    std::vector<RaceStanding> standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
+                                        const std::string &dtypes, const std::string &key) const;
+    // Keeps them, the first being the one that the order alone has first, for the calls that come, in this process and
+    // in the database. Throws DatabaseError when they cannot be written; they are in force then all the same.
+    void keep(const Catalog &catalog, const CatalogOp &op, DLDevice device, const std::string &dtypes,
+              const std::string &key, const std::vector<RaceStanding> &standings) const;
     // Another plugin of this id may come.
     void forget(const std::string &plugin);
 
@@ -49,6 +62,11 @@ class Configs {
 
   private:
     struct Known;
+    using Standings = std::map<std::pair<std::string, std::string>, RaceStanding>; // by dtypes and key
+
+    std::optional<TuneIdentity> identity_of(const Catalog &catalog, const Implementation &implementation,
+                                            DLDevice device) const;
+    Standings read_standings(const TuneIdentity &identity) const;
 
     Known &known() const { return *known_.load(std::memory_order_acquire); }
     bool is_new_problem(const std::string &problem) const;

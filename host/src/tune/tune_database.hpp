@@ -4,6 +4,7 @@
 // its caller. Any number of processes read and write one file.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@ struct TuneIdentity {
     std::string device;       // model
     std::string architecture; // "sm_90"
     std::string driver;
+
+    auto operator<=>(const TuneIdentity &) const = default;
 };
 
 struct TuneEntry {

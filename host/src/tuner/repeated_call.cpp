@@ -40,9 +40,9 @@ uint64_t digest_on(uint64_t digest, const std::byte *bytes, uint64_t count) {
 
 } // namespace
 
-RepeatedCall::RepeatedCall(CallHost &host, Deployment &deployment, const TunedCall &call, bool cold)
-    : host_(host), deployment_(deployment), call_(call), cold_(cold),
-      access_(host.devices(), call.shape.device, call.stream), current_(access_), begin_(access_), end_(access_) {
+RepeatedCall::RepeatedCall(CallHost &host, const TunedCall &call, bool cold)
+    : host_(host), call_(call), cold_(cold), access_(host.devices(), call.shape.device, call.stream), current_(access_),
+      begin_(access_), end_(access_) {
     find_written();
     find_read();
     for (const Written &one : written_) {
@@ -68,9 +68,9 @@ RepeatedCall::~RepeatedCall() {
     }
 }
 
-RepeatedCall::Ready RepeatedCall::prepare(const TuneConfig *config) {
+RepeatedCall::Ready RepeatedCall::prepare(Deployment &deployment, const TuneConfig *config) {
     Ready ready;
-    ready.attempt = std::make_unique<Attempt>(host_, deployment_);
+    ready.attempt = std::make_unique<Attempt>(host_, deployment);
     ready.attempt->is_tuned = false;
     ready.attempt->is_observed = false;
     const opdock_status status = ready.attempt->prepare(call_.shape, true, config);
@@ -279,8 +279,8 @@ void RepeatedCall::check_read(const Attempt &attempt) const {
             throw Error(OPDOCK_FAILED,
                         fmt::format("with {}, '{}' changed {}, which the op only reads, and which holds now what that "
                                     "left there",
-                                    config_text(deployment_.implementation().knobs, attempt.chosen.config),
-                                    deployment_.implementation().impl_id, name_of(read.tensor)));
+                                    config_text(attempt.implementation.knobs, attempt.chosen.config),
+                                    attempt.implementation.impl_id, name_of(read.tensor)));
         }
     }
 }
@@ -358,7 +358,7 @@ std::string RepeatedCall::run(Attempt &attempt, size_t runs, std::optional<std::
                            workspace.memory(),
                            workspace.memory() != nullptr ? attempt.workspace_size : 0};
     opdock_status status = OPDOCK_OK;
-    Journal::Open entry = host_.note_first_call(deployment_);
+    Journal::Open entry = host_.note_first_call(attempt.deployment);
     for (size_t i = 0; i < runs && status == OPDOCK_OK; ++i) {
         status = call_plugin([&] { return attempt.kernel(&attempt.problem, &call); });
         entry.close();

@@ -1,4 +1,5 @@
-// One call, made again and again with different configs: what it writes is kept, put back, compared and timed.
+// One call, made again and again by different implementations or with different configs: what it writes is kept, put
+// back, compared and timed.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ class RepeatedCall {
   public:
     // Everything must outlive it. With `cold`, caches are flushed before each sample. Throws Error(OPDOCK_UNSUPPORTED)
     // for a call that cannot be repeated: written tensors with gaps.
-    RepeatedCall(CallHost &host, Deployment &deployment, const TunedCall &call, bool cold);
+    RepeatedCall(CallHost &host, const TunedCall &call, bool cold);
     // Inputs that the call writes hold again what they held before.
     ~RepeatedCall();
     RepeatedCall(const RepeatedCall &) = delete;
@@ -31,7 +32,7 @@ class RepeatedCall {
         std::string refused; // why it is not; empty when it is
     };
     // Ready to run with this config; null: as the implementation chooses without tuning.
-    Ready prepare(const TuneConfig *config);
+    Ready prepare(Deployment &deployment, const TuneConfig *config);
 
     // What this one computes is what the others have to. Empty, or why it cannot be: it failed, or computes something
     // else each time.
@@ -93,7 +94,6 @@ class RepeatedCall {
     std::string run(Attempt &attempt, size_t runs, std::optional<std::byte> garbage);
 
     CallHost &host_;
-    Deployment &deployment_;
     const TunedCall &call_;
     const bool cold_;
     DeviceAccess access_;

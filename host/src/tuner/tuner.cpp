@@ -51,7 +51,8 @@ struct Runner {
 
 class Search {
   public:
-    Search(RepeatedCall &call, const TuneOptions &options) : call_(call), options_(options) {}
+    Search(RepeatedCall &call, Deployment &deployment, const TuneOptions &options)
+        : call_(call), deployment_(deployment), options_(options) {}
 
     TuneResult run(const TuneTask &task) {
         TuneResult result;
@@ -82,7 +83,7 @@ class Search {
 
     // The config in force computes what the others have to; each of them is run once and compared.
     void start(TuneResult &result, const TuneTask &task) {
-        RepeatedCall::Ready first = call_.prepare(nullptr);
+        RepeatedCall::Ready first = call_.prepare(deployment_, nullptr);
         if (first.refused.empty()) {
             first.refused = call_.learn(*first.attempt);
         }
@@ -117,7 +118,7 @@ class Search {
 
     // Into the race, if it runs and computes what it has to.
     void admit(const TuneConfig &config) {
-        RepeatedCall::Ready ready = call_.prepare(&config);
+        RepeatedCall::Ready ready = call_.prepare(deployment_, &config);
         RepeatedCall::Verdict verdict{std::move(ready.refused), {}};
         if (verdict.is_right()) {
             verdict = call_.check(*ready.attempt, 1);
@@ -281,6 +282,7 @@ class Search {
     }
 
     RepeatedCall &call_;
+    Deployment &deployment_;
     const TuneOptions &options_;
     const Clock::time_point began_ = Clock::now();
     std::vector<std::unique_ptr<Runner>> runners_; // the first is the config in force without tuning
@@ -306,8 +308,8 @@ TuneResult tune(CallHost &host, Deployment &deployment, const TunedCall &call, c
     if (host.devices().is_capturing(call.shape.device, call.stream)) {
         throw Error(OPDOCK_UNSUPPORTED, "the stream is being captured");
     }
-    RepeatedCall repeated(host, deployment, call, options.cold);
-    return Search(repeated, options).run(task);
+    RepeatedCall repeated(host, call, options.cold);
+    return Search(repeated, deployment, options).run(task);
 }
 
 void keep(CallHost &host, Deployment &deployment, const TuneTask &task, const TuneResult &result) {

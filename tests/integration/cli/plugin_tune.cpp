@@ -483,3 +483,34 @@ TEST_CASE("plugin-ls --why of a call shows the config, its source and its key") 
     CHECK(wrong.code == 2);
     CHECK(contains(wrong.err, "rmsnorm_fwd needs 'weight'"));
 }
+
+TEST_CASE("--across times all implementations of a call, and keeps how they stand") {
+    Tuned tune(two_configs);
+    tune.tool().with("PLUGIN_MODULES", tune.path("libcpu.so") + "," + REFERENCE_PLUGIN);
+    const json document = tune.document(rmsnorm_and({"--across", "--json"}));
+    const json &shape = document["shapes"][0];
+    CHECK(shape["outcome"] == "compared");
+    CHECK(shape["kept"]);
+    REQUIRE(shape["implementations"].size() == 2);
+    for (const json &one : shape["implementations"]) {
+        CHECK(one["outcome"] == "timed");
+        CHECK(one["microseconds"] > 0);
+        CHECK(one["rank"] >= 1);
+    }
+    const Finished shown = tune.run(rmsnorm_and({"--across", "--dry-run"}));
+    CHECK(shown.code == 0);
+    CHECK(contains(shown.out, "  reference.cpp  "));
+    CHECK(contains(shown.err, ": fastest: "));
+    const json list = tune.document({"list", "rmsnorm_fwd", "--json"});
+    REQUIRE(list["entries"].size() == 2);
+    CHECK(list["entries"][0]["space"] == "across");
+    CHECK(list["entries"][0]["config"].get<std::string>().starts_with("rank="));
+    CHECK_FALSE(contains(tune.run({"export"}).out, "rank"));
+    // A shape is compared once, whichever implementations the file names.
+    const auto shapes = tune.file("shapes.yaml", R"(- {op: gelu, inputs: {input: "f32[8,64]"}, impl: default.cpu}
+- {op: gelu, inputs: {input: "f32[8,64]"}, impl: reference.cpp}
+)");
+    CHECK(tune.document({"--shapes", shapes.string(), "--across", "--dry-run", "--json"})["shapes"].size() == 1);
+    check_error(tune.run(rmsnorm_and({"--across", "--impl", "default.cpu"})), 2, "--across");
+    check_error(tune.run({"rmsnorm_fwd", "--across"}), 2, "--across times calls; give --shape or --shapes beside it");
+}

@@ -42,6 +42,31 @@ Kept in /c/tune.sqlite
 )");
 }
 
+TEST_CASE("implementations that were compared stand by rank, with why one was not timed") {
+    nlohmann::json document = every_outcome();
+    document["left_out"] = nlohmann::json::array();
+    document["shapes"] = nlohmann::json::parse(R"([
+        {"op": "norm", "impl_id": null, "inputs": [{"name": "input", "source": "f32[8,8]"}], "attributes": [],
+         "outcome": "compared", "model": "Some CPU", "key": "n=8", "bucketed": "n: log2", "kept": true, "problem": "",
+         "database": "/c/tune.sqlite", "implementations": [
+             {"impl_id": "vendor.slow", "outcome": "timed", "config": "", "microseconds": 20, "spread": 0.01,
+              "samples": 15, "rank": 2},
+             {"impl_id": "vendor.no", "outcome": "refused", "config": "", "reason": "UNSUPPORTED: too small"},
+             {"impl_id": "default.cpu", "outcome": "timed", "config": "block=256", "microseconds": 10, "spread": 0.02,
+              "samples": 15, "rank": 1}]}])");
+    CHECK(render_report(document, opdock::cli::Page(false)) == R"(norm input=f32[8,8]
+  all that may serve it on Some CPU, n=8 (n: log2)
+  rank  implementation  time               config
+  1     default.cpu     10 us, spread 2 %  block=256
+  2     vendor.slow     20 us, spread 1 %
+        vendor.no       not timed
+      UNSUPPORTED: too small
+
+Kept in /c/tune.sqlite
+)");
+    CHECK(outcome_text(document["shapes"][0]) == "fastest: default.cpu");
+}
+
 TEST_CASE("what was timed once has no spread") {
     nlohmann::json document = every_outcome();
     document["shapes"][0]["before"]["samples"] = 1;
