@@ -171,6 +171,7 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
                                                            GPU_READ_ONLY const Heads<T, U> key, const Tables tables) {
     const Head<T, U> at = head_by_parameters(shape, query, key);
     wait_for_earlier_kernels();
+    let_the_next_start(~0u);
     const int64_t row_number = at.exists ? tables.row_number(at.token) : 0; // is read while heads are
     float x[2][N] = {};
     const auto squares_of = [&](float factor) {
@@ -185,7 +186,6 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
         return sum;
     };
     float square[1] = {squares_of(1.0f)};
-    let_the_next_start(~0u);
     reduce_lanes<Sum>(square, shape.threads);
     const float scale = reciprocal_size(shape, square[0], squares_of);
     if (!at.exists) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Every kernel begins with wait_for_earlier_kernels(), as launch.hpp asks: any other may read too early.
 
-Only statements may come before it that give a constant what a function *_by_parameters returns.
+Only statements may come before it that give a constant what place_of() or a function *_by_parameters returns.
 """
 import pathlib
 import re
 import sys
 
-BEGINNING = re.compile(r"(\s*const [^;{}=]+ = \w+_by_parameters[^;{}]*;)*\s*wait_for_earlier_kernels\(\);")
+BEGINNING = re.compile(r"(\s*const [^;{}=]+ = (place_of|\w+_by_parameters)\b[^;{}]*;)*\s*wait_for_earlier_kernels\(\);")
 
 folder = pathlib.Path(__file__).resolve().parent.parent
 found, wrong = 0, []
