@@ -171,7 +171,6 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
                                                            GPU_READ_ONLY const Heads<T, U> key, const Tables tables) {
     const Head<T, U> at = head_by_parameters(shape, query, key);
     wait_for_earlier_kernels();
-    let_the_next_start(~0u);
     const int64_t row_number = at.exists ? tables.row_number(at.token) : 0; // is read while heads are
     float x[2][N] = {};
     const auto squares_of = [&](float factor) {
@@ -205,6 +204,7 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
             x[1][k] = column.is_pair ? x[1][k] * scale * weight[1][k] : 0.0f;
         }
         column.rotate(row_of_tables, 1.0f, x);
+        let_the_next_start(~0u);
         column.store(at.to, x);
     });
 }

@@ -330,10 +330,17 @@ __global__ void __launch_bounds__(512) rope_kernel(GPU_READ_ONLY const Rotation<
         }
         from += at.from_step;
     }
-    let_the_next_start(~0u); // in an earlier place blocks of the next kernel wait where these still read
+    // Blocks of the next kernel, which wait, are in the way of many that still compute; few are alone by now.
+    constexpr bool is_alone = unroll == 1;
+    if (is_alone) {
+        let_the_next_start(~0u);
+    }
     Coefficients coefficients[N];
     if (at.is_pair) {
         source.template read<N, interleaved>(number, at.column * N, all.rotated / 2, all.transposed, coefficients);
+    }
+    if (!is_alone) {
+        let_the_next_start(~0u);
     }
     T *to = at.to;
 #pragma unroll
