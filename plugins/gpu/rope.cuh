@@ -309,7 +309,7 @@ __device__ __forceinline__ void rotate(const Vector<T, N> &first, const Vector<T
 }
 
 // A thread has up to `unroll` rows, all of which it reads before it writes the first one. `whole`: all dims are
-// rotated, of which the compiler makes better code for many rows, and worse code for few.
+// rotated. Code that knows it is faster for many rows, and slower for few.
 template<class T, int N, int unroll, bool interleaved, bool whole, class Source>
 __global__ void __launch_bounds__(512) rope_kernel(GPU_READ_ONLY const Rotation<T> all, const Source source) {
     const Stand<T> at = stand_by_parameters<N, interleaved, whole>(all);
@@ -330,16 +330,17 @@ __global__ void __launch_bounds__(512) rope_kernel(GPU_READ_ONLY const Rotation<
         }
         from += at.from_step;
     }
-    // Blocks of the next kernel, which wait, are in the way of many that still compute; few are alone by now.
-    constexpr bool is_alone = unroll == 1;
-    if (is_alone) {
+    // Blocks of the next kernel take turns from those that still compute, although they only wait: of threads with
+    // several rows a tenth of the time. With one row it is better to have them early.
+    constexpr bool starts_early = unroll == 1;
+    if (starts_early) {
         let_the_next_start(~0u);
     }
     Coefficients coefficients[N];
     if (at.is_pair) {
         source.template read<N, interleaved>(number, at.column * N, all.rotated / 2, all.transposed, coefficients);
     }
-    if (!is_alone) {
+    if (!starts_early) {
         let_the_next_start(~0u);
     }
     T *to = at.to;
