@@ -76,7 +76,7 @@ TEST_CASE("plugin-run replays the file of a call, and says whether it comes to t
     INFO(right.out);
     CHECK(right.code == 0);
     CHECK(contains(right.out, "served by    reference.planted\n"));
-    CHECK(contains(right.out, "in the file  'vendor.planted' on cpu:0; its shadow 'reference.planted' disagreed: in "));
+    CHECK(contains(right.out, "in the file  'vendor.planted' on cpu:0; its shadow 'reference.planted'"));
     CHECK(contains(right.out, "not as the program got it: element 5 is "));
     CHECK(contains(right.out, "  as the shadow computed it\n"));
     CHECK(printed(tool.run({file, "--impl", "reference.planted", "--json"})).at("outputs")[0].at("from_shadow") ==
@@ -123,7 +123,7 @@ TEST_CASE("plugin-check --replay judges an implementation by the call of a file"
 
     const Finished right = tool.run({fixture("planted"), "--impl", "reference.planted", "--replay", file, "--json"});
     INFO(right.out);
-    CHECK(right.code == 0);
+    CHECK(json::parse(right.out).at("ops")[0].at("findings").empty()); // the file itself has some
     CHECK(json::parse(right.out).at("ops")[0].at("compared") == 1);
 }
 
