@@ -84,8 +84,8 @@ A SOURCE is a file or made up:
   random:f32[8]:-1..1         evenly spread, -1 to 1
   spaced:i32[9]:0..64         0, 8, 16, to 64
   zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
-A FILE.safetensors alone is a call that a host wrote (PLUGIN_CALL_FILES): it is made
-again, and the outputs are compared with what the program got.
+A FILE.safetensors alone is a call that a host wrote (PLUGIN_CALL_FILES): it is
+made again, and the outputs are compared with what the program got.
 A list parameter takes --in (and --output) once for each tensor. A 'mut' input
 can be written with --output as well.)",
                                   examples},
@@ -94,7 +94,7 @@ can be written with --output as well.)",
                                     R"(OP --in NAME=SOURCE... [--attr NAME=VALUE]...
  [--output NAME[=FILE]]... [OPTION...]
 OP
-FILE.safetensors [--impl IMPL_ID] [--output NAME[=FILE]]... [OPTION...])",
+FILE.safetensors [--output NAME[=FILE]]... [OPTION...])",
                                     "",
                                     {0, SIZE_MAX},
                                     {}},
