@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fake_device.hpp"
+#include "files/database.hpp"
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
 
@@ -213,6 +214,29 @@ TEST_CASE("one that was not timed keeps its place among the others") {
     AddCall call(3);
     const json explained = json::parse(host->op().explain({call.x}, {call.y}));
     CHECK(explained["chain"] == json{"vendor.v", "default.d", "vendor.late", "reference.r"});
+}
+
+TEST_CASE("a module that comes again without a tune_version does not inherit what was measured of the one before") {
+    const TemporaryDirectory directory;
+    MadeHost host({{"PLUGIN_PREFER", "measured"}, {"PLUGIN_TUNE_DB", (directory.path() / "tune.sqlite").string()}});
+    host.add("default.d", OPDOCK_KIND_DEFAULT, "", 1);
+    Made made("vendor.jit", OPDOCK_KIND_VENDOR, "v", 2);
+    const auto come = [&] {
+        next_entry = [&](opdock_registry *registry) {
+            declare(registry, test_ops[0]);
+            register_made(registry, made);
+            return OPDOCK_OK;
+        };
+        host->register_module("jit", "v", run_next_entry, nullptr, true);
+    };
+    come();
+    // In force in this process, though the database cannot say of which build it is.
+    CHECK_THROWS_AS(Measured::keep(host, "n=4 rows=2", {{"default.d", 2, "1", 20}, {"vendor.jit", 1, "1", 10}}),
+                    core::DatabaseError);
+    CHECK(served(host, 4) == 2);
+    host->unregister_module("jit");
+    come();
+    CHECK(served(host, 4) == 1);
 }
 
 TEST_CASE("PLUGIN_TUNE=off reads nothing of what was measured, and a frozen host uses nothing of it") {

@@ -10,7 +10,7 @@
 namespace opdock::core {
 namespace {
 
-// Of those behind `measured` the first one, in a chain of this order; nothing without such a token.
+// The place in the chain where those begin that the tokens behind `measured` name; nothing without such a token.
 std::optional<size_t> first_measured(const Order &order, const std::vector<Kept> &chain) {
     const auto measured = std::find(order.begin(), order.end(), Token::of_kind(Kind::measured));
     if (measured == order.end()) {
@@ -22,7 +22,7 @@ std::optional<size_t> first_measured(const Order &order, const std::vector<Kept>
     return static_cast<size_t>(first - chain.begin());
 }
 
-// Moves the one at `from` to `to`, which is before it.
+// Moves the element at `from` to `to`, which is before it.
 template<class T>
 void move_forward(std::vector<T> &all, size_t from, size_t to) {
     const auto at = [&](size_t place) { return all.begin() + static_cast<std::ptrdiff_t>(place); };

@@ -22,8 +22,8 @@ struct CallBucket {
 // Nothing on a device that nobody knows.
 std::optional<CallBucket> bucket_of(const CallHost &host, const CallShape &shape);
 
-// Which of the decision's chain moves for this call; its places are those of the chain. Nothing where the policy has no
-// `measured`, the bucket was not measured, or the host is frozen.
+// The move in the decision's chain that this call's bucket asks for. Nothing where the policy has no `measured`, the
+// bucket was not measured, or the host is frozen.
 std::optional<Lead> measured_lead(const CallHost &host, const CatalogOp &op, const Decision &decision,
                                   const CallShape &shape);
 

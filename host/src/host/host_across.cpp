@@ -1,4 +1,4 @@
-// Which implementation of an op is the fastest: measured here, and kept for `measured` in orders.
+// Host::tune_across: times the implementations of an op against each other, and keeps the result for `measured`.
 #include <algorithm>
 #include <chrono>
 #include <mutex>
@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-// Of equal length, so that later ones are greater as texts.
+// The time as a text of fixed length: a later one compares greater.
 std::string race_of_now() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return fmt::format("{:016x}", std::chrono::duration_cast<std::chrono::microseconds>(now).count());

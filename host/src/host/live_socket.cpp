@@ -48,7 +48,7 @@ bool is_left_over(const sockaddr_un &address) {
            errno == ECONNREFUSED;
 }
 
-// What errno says, or 0.
+// Binds the socket. Returns 0 or an errno.
 int bind_error(const Descriptor &listener, const sockaddr_un &address) {
     const auto *const generic = reinterpret_cast<const sockaddr *>(&address);
     return ::bind(listener.get(), generic, sizeof address) == 0 ? 0 : errno;

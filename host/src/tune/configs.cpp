@@ -196,6 +196,10 @@ std::unique_ptr<DeploymentTuning> Configs::of(const Catalog &catalog, const Impl
 
 void Configs::forget(const std::string &plugin) {
     Known &all = known();
+    {
+        const std::lock_guard lock(all.standing);
+        all.standings.clear(); // the database has them for the same build; another build must not inherit them
+    }
     const std::lock_guard reading(all.reading);
     if (const auto tuning = all.plugins.find(plugin); tuning != all.plugins.end()) {
         all.former.push_back(std::move(tuning->second));
