@@ -2,12 +2,13 @@
 
     run_examples.py TOOL|DOCUMENT MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN PATH_OF_A_TOOL...
 
-In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, a trace, scripts that
+In a folder with the files that they name: x.npy, w.npy, call.safetensors, passphrase.txt, shapes.yaml, tune files, a trace, scripts that
 are wrong by one implementation, and libacme.so, which is ACME_PLUGIN. $PID is a process with an open host. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
 repository of two files. Those of a document come one after the other, on a terminal where every passphrase is the same
 and every other question is answered by an empty line. Each must exit with 0.
 """
 
+import json
 import os
 import pathlib
 import pty
@@ -114,6 +115,18 @@ FLAGGEMS = """silu_and_mul_out:
 TRACE = struct.pack("=8sIIQQQQqd", b"opdockT1", 64, 0, 1, 0, 1, 0, 0, 1.0).ljust(4096 + 64, b"\0")
 
 
+def call_file():
+    """A call of gelu as a host writes it (host/src/observe/call_files.hpp): of four zeros, which it leaves as they are."""
+    names = ["input", "program.output", "shadow.output"]
+    header = {name: {"dtype": "F32", "shape": [4], "data_offsets": [16 * i, 16 * i + 16]} for i, name in enumerate(names)}
+    header["__metadata__"] = {
+        "format": "opdock.call/1", "opdock": "1.0.0", "op": "gelu", "device": "cpu:0", "implementation": "default.cpu",
+        "shadow": "reference.cpp", "difference": "in 'output', element 0 is 1, expected 0",
+        "attributes": "{}", "outputs": "[]", "strides": "{}"}
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(16 * len(names))
+
+
 def make_repository(folder, environment):
     """With the tags core_r0.9 and core_r0.10, at the first and changed since."""
     folder.mkdir()
@@ -154,6 +167,7 @@ def prepare(folder, environment, acme):
     make_repository(folder / "Megatron-LM", environment)
     (folder / "shapes.yaml").write_text(SHAPES, encoding="utf-8")
     (folder / "t.json.ring").write_bytes(TRACE)
+    (folder / "call.safetensors").write_bytes(call_file())
     (folder / "libacme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
     (folder / "tune_configs.yaml").write_text(FLAGGEMS, encoding="utf-8")
     shutil.copy(acme, folder / "libacme.so")

@@ -85,6 +85,17 @@ TEST_CASE("a file that cannot be written stays what it was, and the reason comes
     CHECK(files_in(directory.path()) == 1);
 }
 
+TEST_CASE("a private file is its owner's alone, and has its pieces one behind the other") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.write("file", "old");
+    const std::string_view pieces[] = {"one ", "", "two"};
+    CHECK(replace_private_file(path, pieces).empty());
+    CHECK(text_of(path) == "one two");
+    CHECK((std::filesystem::status(path).permissions() & std::filesystem::perms::all) ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+    CHECK(files_in(directory.path()) == 1);
+}
+
 TEST_CASE("links and what is no regular file are not replaced") {
     const TemporaryDirectory directory;
     const std::string file = directory.write("file", "old");

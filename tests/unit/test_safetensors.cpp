@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "metadata.hpp"
 #include "opdock/cpp/dtype.hpp"
 #include "tensor_file_fixture.hpp"
 
@@ -94,6 +95,21 @@ TEST_CASE("safetensors: metadata and padding of the header are passed over") {
         "x.safetensors",
         safetensors(R"({"__metadata__":{"format":"pt"},)" + entry("x", "F32", "2", "0,8") + "}   ", eight_bytes));
     CHECK(read_safetensors(file).size() == 1);
+}
+
+TEST_CASE("safetensors: metadata is texts by name, and who asks for other metadata is told") {
+    const TemporaryFolder folder;
+    const auto with = [&](const std::string &metadata) {
+        return folder.file("x.safetensors",
+                           safetensors("{" + metadata + entry("x", "F32", "2", "0,8") + "}", eight_bytes));
+    };
+    CHECK(read_safetensors_metadata(with(R"("__metadata__":{"format":"pt"},)")) == Metadata{{"format", "pt"}});
+    CHECK(read_safetensors_metadata(with("")).empty());
+    for (const char *const other : {R"({"format":7})", "7", R"(["format"])"}) {
+        const auto file = with(R"("__metadata__":)" + std::string(other) + ",");
+        CHECK(error_of([&] { read_safetensors_metadata(file); }) == Contains("is not an object of texts"));
+        CHECK(read_safetensors(file).size() == 1);
+    }
 }
 
 TEST_CASE("safetensors: a missing name lists the names there are") {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -22,10 +23,12 @@
 #include "cli/status_line.hpp"
 #include "cli/suggest.hpp"
 #include "cli/written_file.hpp"
+#include "op-call/call_file.hpp"
 #include "op-call/failure.hpp"
 #include "op-call/shapes_file.hpp"
 #include "own_references.hpp"
 #include "process.hpp"
+#include "replayed.hpp"
 #include "report.hpp"
 #include "request.hpp"
 #include "subjects.hpp"
@@ -80,9 +83,13 @@ std::string command_for(const Request &request, const Subject &subject, const Pi
     for (const std::string &module : request.modules) {
         command += " --modules " + quoted(module);
     }
-    command += " --op " + quoted(subject.op) + " --impl " + quoted(subject.impl_id);
+    command += (request.replay.empty() ? " --op " + quoted(subject.op) : " --replay " + quoted(request.replay)) +
+               " --impl " + quoted(subject.impl_id);
     if (!request.device.empty()) {
         command += " --device " + quoted(request.device);
+    }
+    if (!request.replay.empty()) {
+        return command;
     }
     for (const op_call::Named &attribute : pins.attributes) {
         command += " --attr " + quoted(attribute.name + "=" + attribute.text);
@@ -166,7 +173,7 @@ std::vector<Round> rounds_of(const Request &request, const std::vector<Subject> 
 }
 
 json check_ops(const Request &request, OwnReferences &own, const std::vector<Subject> &subjects, uint64_t seed,
-               const cli::Interrupts &interrupts) {
+               const op_call::CallFile *replayed, const cli::Interrupts &interrupts) {
     const std::string program = own_program();
     Limits limits;
     limits.case_seconds = request.timeout;
@@ -183,7 +190,7 @@ json check_ops(const Request &request, OwnReferences &own, const std::vector<Sub
         plan.seed = seed;
         plan.only = request.only_case ? static_cast<int64_t>(*request.only_case) : -1;
         plan.pins = round.pins;
-        plan.settings = {request.threads, request.config_seconds, {}};
+        plan.settings = {request.threads, request.config_seconds, {}, replayed};
         json one;
         try {
             one = check_implementation(program, own, plan, limits, [&](size_t done, size_t total, double seconds) {
@@ -330,7 +337,22 @@ json named_files(const Request &request) {
     return files;
 }
 
-int check(const Request &request) {
+// With the op and the arguments of the call, and who served it where nobody else is asked for.
+Request request_of(const op_call::CallFile &call, Request request) {
+    request.ops = {call.op};
+    request.pins = pins_of(call);
+    if (request.files.empty() && request.impls.empty()) {
+        request.impls = {call.impl};
+    }
+    return request;
+}
+
+int check(const Request &given) {
+    std::optional<op_call::CallFile> replayed;
+    if (!given.replay.empty()) {
+        replayed = op_call::read_call_file(given.replay);
+    }
+    const Request request = replayed ? request_of(*replayed, given) : given;
     cli::observe_no_calls();
     cli::check_output(request.junit, request.force);
     cli::check_output(request.html, request.force);
@@ -352,7 +374,7 @@ int check(const Request &request) {
             throw cli::Failure("there is nothing to check: no implementation is left" +
                                (request.device.empty() ? std::string() : " on " + request.device));
         }
-        ops = check_ops(request, own, subjects, seed, interrupts);
+        ops = check_ops(request, own, subjects, seed, replayed ? &*replayed : nullptr, interrupts);
         const bool has_none = std::all_of(
             ops.begin(), ops.end(), [](const json &one) { return one.at("cases") == 0 && one.at("findings").empty(); });
         if (request.only_case && has_none && are_sound(files) && interrupts.signal() == 0) {

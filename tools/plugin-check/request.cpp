@@ -14,6 +14,7 @@ constexpr const char *examples = R"(Examples:
   plugin-check --impl default.cpu --op gelu --seed 7 --case 31
   plugin-check --impl default.cpu --op gelu --shape 'input=f32[8,4096]'
   plugin-check --impl default.cpu --shapes shapes.yaml --seed 7
+  plugin-check --replay call.safetensors
   plugin-check libacme.so --glibc 2.40 --json
 
 Exit codes: 0 nothing was found; 1 something was, or there is nothing to check;
@@ -36,6 +37,9 @@ cli::CommandLine describe_options(Request &request) {
     op_call::add_attributes(line, request.pins.attributes, "with one --op: this attribute has this value in all cases");
     line.text("shapes", "FILE", request.shapes,
               "the calls of this file alone, which somebody wrote or PLUGIN_RECORD did");
+    line.text("replay", "FILE", request.replay,
+              "the call of this file alone, with its values, which a host wrote (PLUGIN_CALL_FILES); of the "
+              "implementation that served it without --impl and files");
     line.number("seed", request.seed, 0, most, "of the inputs; another one each time without it");
     line.number("case", request.only_case, 0, std::numeric_limits<int64_t>::max(),
                 "this case alone; with --seed, --op and --impl, as a finding shows them");
@@ -59,7 +63,7 @@ cli::CommandLine describe_options(Request &request) {
 
 void check_request(const cli::CommandLine & /*line*/, Request &request) {
     std::transform(request.ops.begin(), request.ops.end(), request.ops.begin(), cli::op_called);
-    if (request.files.empty() && request.impls.empty()) {
+    if (request.files.empty() && request.impls.empty() && request.replay.empty()) {
         throw cli::UsageError("what is to be checked? Give a plugin's file, or an implementation with --impl; "
                               "'plugin-ls' lists them");
     }
@@ -71,6 +75,11 @@ void check_request(const cli::CommandLine & /*line*/, Request &request) {
     }
     if (!request.shapes.empty() && request.only_case) {
         throw cli::UsageError("--case has no meaning with --shapes; the command below a finding shows it again");
+    }
+    if (!request.replay.empty() && (!request.ops.empty() || !request.shapes.empty() || !request.pins.shapes.empty() ||
+                                    !request.pins.attributes.empty() || request.only_case)) {
+        throw cli::UsageError("--replay says the op, the shapes, the attributes and the values; give no --op, --shape, "
+                              "--shapes, --attr or --case beside it");
     }
     if (request.only_case && (!request.seed || request.ops.size() != 1)) {
         throw cli::UsageError("--case needs --seed and one --op: it is the case of these");
@@ -95,12 +104,16 @@ Inputs are different each time; the seed that is printed repeats them.
 
 --shapes takes a file of calls as plugin-tune and plugin-bench do. Each is tried
 on every implementation that is checked and has its op, with values, layouts and
-exercises of plugin-check's own, whatever strides it was recorded with.)",
+exercises of plugin-check's own, whatever strides it was recorded with.
+
+--replay takes a file of one call with its values, as a host writes it where a
+shadow disagrees.)",
                                   examples},
                                  describe_options,
                                  {{{"",
                                     R"(FILE.so... [--op OP]... [OPTION...]
---impl IMPL_ID [--op OP]... [OPTION...])",
+--impl IMPL_ID [--op OP]... [OPTION...]
+[FILE.so...] --replay FILE [OPTION...])",
                                     "",
                                     {0, SIZE_MAX, "", true},
                                     {}},

@@ -18,6 +18,7 @@ struct Request {
     std::vector<std::string> modules;
     Pins pins;
     std::string shapes; // a file of them, in place of pins
+    std::string replay; // the file of a call, in place of pins
     std::string device; // "": the first of the implementation's kind
     std::optional<uint64_t> seed;
     std::optional<uint64_t> only_case;

@@ -4,6 +4,7 @@
 
 #include "cli/quantities.hpp"
 #include "record.hpp"
+#include "replayed.hpp"
 #include "rows.hpp"
 
 namespace opdock::plugin_check {
@@ -30,6 +31,9 @@ class Supervision {
         Settings settings = plan.settings;
         settings.pinned = resolve(
             plan.pins, signature_, [&](const Shapes &shapes) { return reference_->takes(shapes); }, subject_);
+        if (settings.replayed != nullptr) {
+            subject_.tuples = tuples_of(*settings.replayed, subject_, signature_);
+        }
         trial_ = std::make_unique<Trial>(subject_, signature_, settings, *reference_, calls_);
     }
 

@@ -8,6 +8,7 @@
 #include "op-call/element.hpp"
 #include "parts.hpp"
 #include "placed_run.hpp"
+#include "replayed.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -98,6 +99,9 @@ Trial::Trial(const Subject &subject, const Signature &signature, Settings settin
     : subject_(subject), signature_(signature), settings_(std::move(settings)), reference_(reference), calls_(calls) {}
 
 std::vector<Case> Trial::cases(uint64_t seed) const {
+    if (settings_.replayed != nullptr) {
+        return cases_of(*settings_.replayed, subject_, signature_, settings_.pinned, seed);
+    }
     return cases_for(
         subject_, signature_, seed, [&](const Shapes &shapes) { return reference_.takes(shapes); }, settings_.pinned,
         [&](const Shapes &shapes) { return reference_.takes(shapes, true); });
@@ -170,6 +174,9 @@ std::vector<Turn> Trial::turns_of(const Case &one) const {
 }
 
 std::vector<Tensors> Trial::draw(const Case &one) const {
+    if (settings_.replayed != nullptr) {
+        return op_call::inputs_of(*settings_.replayed, signature_);
+    }
     return draw_inputs(one, signature_, [&](const Forward &of, const Case &of_case, const auto &known) {
         return reference_.forward(of, of_case, known);
     });

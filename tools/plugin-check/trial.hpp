@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "calls.hpp"
+#include "op-call/call_file.hpp"
 #include "outcome.hpp"
 #include "reference.hpp"
 
@@ -15,6 +16,7 @@ struct Settings {
     unsigned threads = 4;
     double config_seconds = 5; // for the configs of one case
     Pinned pinned = {};
+    const op_call::CallFile *replayed = nullptr; // whose values are those of all cases; null: values are made up
 };
 
 class Trial {

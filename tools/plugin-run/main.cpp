@@ -31,7 +31,13 @@ void show_expected(const Request &request, const Signature &signature, const Op 
     std::cout << op_call::expected_text(signature, op_call::sources_spelling);
 }
 
-int execute(const Request &request) {
+int execute(const Request &given) {
+    std::optional<CallFile> replayed;
+    if (!given.file.empty()) {
+        replayed = op_call::read_call_file(given.file);
+    }
+    Request request = replayed ? request_of(*replayed, given) : given;
+    request.device = request.device.empty() ? "cpu" : request.device;
     // Its own log is what a program that embeds the host would see: which implementation serves, and each fallback.
     const Host host = cli::open_host(request.modules, true);
     op_call::check_modules(host, request.modules);
@@ -46,10 +52,15 @@ int execute(const Request &request) {
         (void)op_call::device_record(host, request.device); // throws where there is no such device
     }
     const Arguments arguments = match(request, signature);
-    CallTensors tensors = make_tensors(op, request, signature, arguments);
-    const std::vector<Result> results = results_of(signature, arguments, tensors);
+    CallTensors tensors = make_tensors(op, request, signature, arguments, replayed);
+    std::vector<Result> results = results_of(signature, arguments, tensors);
     check_files(results, request.force);
-    const Outcome outcome = call(host, request, device, signature, arguments, tensors);
+    Outcome outcome = call(host, request, device, signature, arguments, tensors);
+    if (replayed) {
+        outcome.replayed = &*replayed;
+        gather(tensors);
+        compare(*replayed, results);
+    }
     write_files(results, request.force);
     if (request.json) {
         cli::print_document(render_json(request, signature, arguments, tensors, outcome, results));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "op-call/call.hpp"
+#include "op-call/call_file.hpp"
 
 namespace opdock::plugin_run {
 
@@ -22,6 +23,7 @@ struct Outcome {
     double first_microseconds = 0;                        // resolving and preparing included
     std::vector<double> microseconds;                     // of the repeated calls
     bool fell_back = false;                               // the CPU served a device's call, on copies (fallback_to_cpu)
+    const op_call::CallFile *replayed = nullptr;          // null: a call of the command line's
 };
 
 } // namespace opdock::plugin_run

@@ -8,6 +8,7 @@
 #include "cli/statistics.hpp"
 #include "cli/table.hpp"
 #include "cli/written_file.hpp"
+#include "replay.hpp"
 #include "summary.hpp"
 
 namespace opdock::plugin_run {
@@ -43,7 +44,8 @@ void add_results(std::vector<Result> &results, const Parameter &parameter, const
                               cli::counted(tensors.size(), "tensor"));
     }
     for (const Target &target : targets) {
-        results.push_back({result_name(parameter, target.element), &tensors[target.element], target.file});
+        results.push_back({result_name(parameter, target.element), &tensors[target.element], target.file,
+                           op_call::name_in_file(parameter.name, target.element)});
         check_format(results.back());
     }
 }
@@ -105,6 +107,29 @@ std::string times_text(const Outcome &outcome) {
            cli::counted(outcome.microseconds.size(), "call") + ", after a first of " + first;
 }
 
+// "as the program got it" where nothing differs.
+std::string comparison_text(const std::string &difference, const std::string &whose) {
+    return difference.empty() ? "as " + whose : "not as " + whose + ": " + difference;
+}
+
+json comparison_json(const std::optional<std::string> &difference) {
+    return difference ? json{{"agrees", difference->empty()},
+                             {"difference", difference->empty() ? json(nullptr) : json(*difference)}}
+                      : json(nullptr);
+}
+
+json replayed_json(const op_call::CallFile *call) {
+    if (call == nullptr) {
+        return nullptr;
+    }
+    const auto or_none = [](const std::string &text) { return text.empty() ? json(nullptr) : json(text); };
+    return {{"file", call->path},
+            {"implementation", call->impl},
+            {"device", call->device},
+            {"shadow", or_none(call->shadow)},
+            {"difference", or_none(call->difference)}};
+}
+
 template<class T>
 json or_null(const std::optional<T> &value) {
     return value ? json(*value) : json(nullptr);
@@ -120,7 +145,9 @@ json result_json(const Result &result) {
             {"mean", or_null(summary.mean)},
             {"not_finite", summary.not_finite},
             {"first", summary.first},
-            {"file", !result.file ? json(nullptr) : json(source_text(*result.file))}};
+            {"file", !result.file ? json(nullptr) : json(source_text(*result.file))},
+            {"from_program", comparison_json(result.from_program)},
+            {"from_shadow", comparison_json(result.from_shadow)}};
 }
 
 } // namespace
@@ -149,6 +176,13 @@ void check_files(const std::vector<Result> &results, bool force) {
         if (result.file) {
             cli::check_output(result.file->path, force);
         }
+    }
+}
+
+void compare(const op_call::CallFile &call, std::vector<Result> &results) {
+    for (Result &result : results) {
+        result.from_program = difference_from(call, "program.", result.name_in_call_file, *result.tensor);
+        result.from_shadow = difference_from(call, "shadow.", result.name_in_call_file, *result.tensor);
     }
 }
 
@@ -182,6 +216,9 @@ std::string render_text(const Request &request, const Signature &signature, cons
     facts.row({{"served by"},
                {served_text(outcome) + (outcome.fell_back ? ", on the CPU, on copies (fallback_to_cpu)" : "")}});
     facts.row({{"time"}, {times_text(outcome)}});
+    if (outcome.replayed != nullptr) {
+        facts.row({{"in the file"}, {outcome.replayed->text()}});
+    }
     if (anything_random(arguments)) {
         facts.row({{"seed"}, {std::to_string(request.seed)}});
     }
@@ -200,6 +237,12 @@ std::string render_text(const Request &request, const Signature &signature, cons
                     {result.name},
                     {type_text(result.tensor->dtype, result.tensor->shape)},
                     {to_text(summarize(*result.tensor))}});
+        if (result.from_program) {
+            values.note(comparison_text(*result.from_program, "the program got it"));
+        }
+        if (result.from_shadow) {
+            values.note(comparison_text(*result.from_shadow, "the shadow computed it"));
+        }
         if (result.file) {
             values.note("written to " + source_text(*result.file));
         }
@@ -235,6 +278,7 @@ json render_json(const Request &request, const Signature &signature, const Argum
             {"op", signature.op},
             {"device", request.device},
             {"served", std::move(served)},
+            {"replayed", replayed_json(outcome.replayed)},
             {"seed", anything_random(arguments) ? json(request.seed) : json(nullptr)},
             {"microseconds",
              {{"first", outcome.first_microseconds},

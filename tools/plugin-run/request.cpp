@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "op-call/call_file.hpp"
 #include "op-call/source.hpp"
 
 namespace opdock::plugin_run {
@@ -17,6 +18,7 @@ constexpr const char *examples = R"(Examples:
   plugin-run gelu --in input=random:f32[64,64] --impl reference.cpp --repeat 10
   plugin-run cross_entropy_fwd --in logits=random:f32[8,100] \
                                --in target=random:i64[8]:0..100
+  plugin-run call.safetensors
 
 Exit codes: 0 fine; 1 the op, an implementation or a file is absent, a file of
 --modules was not taken, or the call failed; 2 wrong usage.)";
@@ -29,8 +31,11 @@ cli::CommandLine describe_options(Request &request) {
                        "summarize this output; write it to .npy or .safetensors[:NAME]", "NAME or NAME=FILE", false);
     line.flag("force", request.force, "overwrite the files of --output");
     line.text("device", "DEVICE", request.device,
-              "where to run: \"cpu\" (default), \"cuda:1\"; tensors are copied there and back");
-    line.text("impl", "IMPL_ID", request.impl, "this implementation or none");
+              "where to run: \"cpu\" (default), \"cuda:1\"; tensors are copied there and back; of a call of a file, "
+              "the type of "
+              "device that it ran on without it");
+    line.text("impl", "IMPL_ID", request.impl,
+              "this implementation or none; of a call of a file, the one that served it without it");
     line.number("repeat", request.repeat, 1, 1'000'000, "after a first call N more, and their minimum and median time");
     line.number("seed", request.seed, 0, std::numeric_limits<uint64_t>::max(), "of the random inputs; 0 by default");
     line.modules(request.modules);
@@ -42,6 +47,16 @@ cli::CommandLine describe_options(Request &request) {
 }
 
 void read_op(const cli::CommandLine &line, Request &request) {
+    if (line.words().size() == 1 && op_call::is_call_file(line.words().front())) {
+        request.file = line.words().front();
+        for (const char *option : {"in", "attr", "seed"}) {
+            if (line.given(option)) {
+                throw cli::UsageError("--" + std::string(option) + " has no meaning for '" + request.file +
+                                      "': the file has the inputs and attributes of the call");
+            }
+        }
+        return;
+    }
     request.op = cli::one_op(line.words());
     if (request.op.empty()) {
         throw cli::UsageError("which op? 'plugin-ls' lists those there are");
@@ -52,7 +67,7 @@ void read_op(const cli::CommandLine &line, Request &request) {
 
 bool asks_what_is_expected(const Request &request) {
     return request.inputs.empty() && request.attributes.empty() && request.outputs.empty() && request.impl.empty() &&
-           request.repeat == 0;
+           request.repeat == 0 && request.file.empty();
 }
 
 const cli::Tool<Request> tool = {{"plugin-run", cli::version_with_abi("plugin-run"),
@@ -69,6 +84,8 @@ A SOURCE is a file or made up:
   random:f32[8]:-1..1         evenly spread, -1 to 1
   spaced:i32[9]:0..64         0, 8, 16, to 64
   zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
+A FILE.safetensors alone is a call that a host wrote (PLUGIN_CALL_FILES): it is
+made again, and the outputs are compared with what the program got.
 A list parameter takes --in (and --output) once for each tensor. A 'mut' input
 can be written with --output as well.)",
                                   examples},
@@ -76,7 +93,8 @@ can be written with --output as well.)",
                                  {{{"",
                                     R"(OP --in NAME=SOURCE... [--attr NAME=VALUE]...
  [--output NAME[=FILE]]... [OPTION...]
-OP)",
+OP
+FILE.safetensors [--output NAME[=FILE]]... [OPTION...])",
                                     "",
                                     {0, SIZE_MAX},
                                     {}},

@@ -14,13 +14,14 @@ using op_call::Named;
 
 struct Request {
     std::string op;
+    std::string file; // of a call to be made again, in place of `op`
     std::vector<Named> inputs;
     std::vector<Named> attributes;
     std::vector<Named> outputs; // the text may be ""
     bool force = false;         // overwrite their files
-    std::string device = "cpu";
-    std::string impl;    // "" leaves the choice to the policy
-    uint32_t repeat = 0; // timed calls after the first
+    std::string device;         // "": the CPU, or that of the file
+    std::string impl;           // "" leaves the choice to the policy
+    uint32_t repeat = 0;        // timed calls after the first
     uint64_t seed = 0;
     bool json = false;
     std::vector<std::string> modules; // absolute

@@ -166,13 +166,17 @@ Error failed_with_impl(const Error &error, const Op &op, const Args &args, const
 
 } // namespace
 
-CallTensors make_tensors(const Op &op, const Request &request, const Signature &signature, const Arguments &arguments) {
+CallTensors make_tensors(const Op &op, const Request &request, const Signature &signature, const Arguments &arguments,
+                         const std::optional<CallFile> &replayed) {
     CallTensors tensors;
     tensors.inputs = op_call::make_inputs(arguments, signature, op_call::sources_spelling, request.seed);
-    const auto is_wanted = [&](size_t output) { return !arguments.outputs[output].empty(); };
     tensors.outputs = allocate(
-        op_call::infer_outputs(op, signature, op_call::operands_of(tensors.inputs), arguments.attributes, is_wanted),
+        op_call::infer_outputs(op, signature, op_call::operands_of(tensors.inputs), arguments.attributes,
+                               [&](size_t output) { return is_wanted(replayed, arguments, signature, output); }),
         signature);
+    if (replayed) {
+        lay_out(*replayed, signature, tensors);
+    }
     return tensors;
 }
 

@@ -1,14 +1,15 @@
-// .safetensors: a 64-bit header size, a JSON header {name: {"dtype", "shape", "data_offsets": [begin, end]}}, and the
-// data those offsets point into, without holes (https://github.com/huggingface/safetensors).
+// The reader of .safetensors, and what this library asks of the host's writer (files/safetensors.hpp).
 #include <algorithm>
-#include <array>
 #include <set>
 #include <tuple>
 
 #include <nlohmann/json.hpp>
 
 #include "byte_stream.hpp"
+#include "files/safetensors.hpp"
+#include "metadata.hpp"
 #include "tensor_files.hpp"
+#include "text/error.hpp"
 
 namespace opdock::files {
 
@@ -18,29 +19,6 @@ using nlohmann::json;
 
 constexpr std::uint64_t max_safetensors_header = std::uint64_t{16} * 1024 * 1024; // over 100,000 tensors
 constexpr int max_depth = 3;                                                      // file, tensor, shape
-constexpr std::string_view metadata = "__metadata__";
-
-struct TypeName {
-    std::string_view text;
-    std::uint32_t dtype;
-};
-constexpr std::array<TypeName, 16> type_names = {{{"F64", OPDOCK_F64},
-                                                  {"F32", OPDOCK_F32},
-                                                  {"F16", OPDOCK_F16},
-                                                  {"BF16", OPDOCK_BF16},
-                                                  {"F8_E4M3", OPDOCK_E4M3},
-                                                  {"F8_E5M2", OPDOCK_E5M2},
-                                                  {"F8_E8M0", OPDOCK_E8M0},
-                                                  {"I64", OPDOCK_I64},
-                                                  {"I32", OPDOCK_I32},
-                                                  {"I16", OPDOCK_I16},
-                                                  {"I8", OPDOCK_I8},
-                                                  {"U64", OPDOCK_U64},
-                                                  {"U32", OPDOCK_U32},
-                                                  {"U16", OPDOCK_U16},
-                                                  {"U8", OPDOCK_U8},
-                                                  {"BOOL", OPDOCK_BOOL}}};
-
 struct Entry {
     std::string name;
     std::string dtype; // as the file spells it: a file may hold types we do not read beside those we do
@@ -51,7 +29,8 @@ struct Entry {
 
 struct Index {
     std::vector<Entry> entries; // in the order of their data
-    std::uint64_t data = 0;     // where it starts in the file
+    json metadata = json::object();
+    std::uint64_t data = 0; // where it starts in the file
 };
 
 // Checks the header before it is read into a json: its depth, and that no tensor comes twice. json's own parser keeps
@@ -137,7 +116,7 @@ Entry parse_entry(const std::filesystem::path &path, const std::string &name, co
 
 std::uint32_t dtype_of(const std::filesystem::path &path, const Entry &entry) {
     std::string expected;
-    for (const TypeName &known : type_names) {
+    for (const core::SafetensorsType &known : core::safetensors_types) {
         if (known.text == entry.dtype)
             return known.dtype;
         expected += (expected.empty() ? "" : ", ") + std::string(known.text);
@@ -158,7 +137,9 @@ Index read_index(const std::filesystem::path &path, ByteReader &file) {
     Index index;
     index.data = 8 + header_size;
     for (const auto &[name, value] : header.items())
-        if (name != metadata)
+        if (name == core::safetensors_metadata)
+            index.metadata = value;
+        else
             index.entries.push_back(parse_entry(path, name, value));
     std::sort(index.entries.begin(), index.entries.end(), [](const Entry &a, const Entry &b) {
         return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -204,6 +185,15 @@ std::vector<TensorData> read_safetensors(const std::filesystem::path &path) {
     return tensors;
 }
 
+Metadata read_safetensors_metadata(const std::filesystem::path &path) {
+    ByteReader file(path);
+    try {
+        return read_index(path, file).metadata.get<Metadata>();
+    } catch (const json::exception &) {
+        fail(path, "malformed .safetensors header: __metadata__ is not an object of texts");
+    }
+}
+
 TensorData read_safetensors(const std::filesystem::path &path, std::string_view name) {
     ByteReader file(path);
     const Index index = read_index(path, file);
@@ -216,53 +206,36 @@ TensorData read_safetensors(const std::filesystem::path &path, std::string_view 
     fail(path, "has no tensor '" + std::string(name) + "'; it has " + (names.empty() ? "none" : names));
 }
 
-FileContent safetensors_content(const std::filesystem::path &path, std::span<const TensorData> tensors) {
-    // Wide elements first keeps every tensor aligned to its element size in a mapped file.
-    std::vector<const TensorData *> order;
-    std::set<std::string_view> names;
+namespace {
+
+FileContent content_of(const std::filesystem::path &path, std::span<const TensorData> tensors,
+                       const Metadata &metadata) {
+    std::vector<core::SafetensorsTensor> borrowed;
     for (const TensorData &tensor : tensors) {
         check_consistent(path, tensor);
-        if (tensor.name == metadata)
-            fail(path, "a tensor cannot be named '__metadata__'");
-        if (!names.insert(tensor.name).second)
-            fail(path, "two tensors are named '" + tensor.name + "'");
-        order.push_back(&tensor);
+        borrowed.push_back({tensor.name, tensor.dtype, tensor.shape, bytes_of(tensor)});
     }
-    std::stable_sort(order.begin(), order.end(), [](const TensorData *a, const TensorData *b) {
-        return element_size(a->dtype) > element_size(b->dtype);
-    });
-
-    json header = json::object();
-    std::uint64_t offset = 0;
-    for (const TensorData *tensor : order) {
-        const auto *type = std::find_if(type_names.begin(), type_names.end(),
-                                        [&](const TypeName &known) { return known.dtype == tensor->dtype; });
-        if (type == type_names.end())
-            fail(path, ".safetensors cannot hold " + std::string(dtype_name(tensor->dtype)));
-        header[tensor->name] = {
-            {"dtype", type->text}, {"shape", tensor->shape}, {"data_offsets", {offset, offset + tensor->bytes.size()}}};
-        offset += tensor->bytes.size();
-    }
-    std::string text;
     try {
-        text = header.dump();
-    } catch (const json::exception &) {
-        fail(path, "the name of a tensor is not UTF-8");
+        core::SafetensorsFile file = core::safetensors_file(borrowed, metadata);
+        return {std::move(file.header), std::move(file.pieces)};
+    } catch (const core::Error &error) {
+        fail(path, error.what());
     }
-    text.append((8 - text.size() % 8) % 8, ' ');
+}
 
-    std::array<char, 8> size{};
-    for (std::size_t i = 0; i < size.size(); ++i)
-        size[i] = static_cast<char>((text.size() >> (8 * i)) & 0xff);
-    text.insert(0, size.data(), size.size());
-    FileContent content{std::move(text), {}};
-    for (const TensorData *tensor : order)
-        content.pieces.push_back(bytes_of(*tensor));
-    return content;
+} // namespace
+
+FileContent safetensors_content(const std::filesystem::path &path, std::span<const TensorData> tensors) {
+    return content_of(path, tensors, {});
 }
 
 void write_safetensors(const std::filesystem::path &path, std::span<const TensorData> tensors) {
     write_content(path, safetensors_content(path, tensors));
+}
+
+void write_safetensors(const std::filesystem::path &path, std::span<const TensorData> tensors,
+                       const Metadata &metadata) {
+    write_content(path, content_of(path, tensors, metadata));
 }
 
 } // namespace opdock::files

@@ -10,6 +10,7 @@
 #include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
+#include "observe/call_files.hpp"
 
 namespace opdock::core {
 
@@ -252,7 +253,9 @@ void Attempt::put_observer_before_kernel(const CallShape &shape) {
 
 void Attempt::put_shadow_beside_kernel() {
     shadow.rule = is_observed ? shadow_rule_for(host.shadow_rules(), implementation.op) : nullptr;
-    if (shadow.rule != nullptr) {
+    shadow.written =
+        is_observed && host.call_files() != nullptr ? host.call_files()->numbers_for(implementation.op) : nullptr;
+    if (shadow.rule != nullptr || shadow.written != nullptr) {
         shadow.kernel = std::exchange(kernel, run_with_shadow);
     }
 }

@@ -28,6 +28,8 @@
 
 namespace opdock::core {
 
+class CallFiles;
+
 struct WorkspaceAllocator {
     decltype(opdock_options::allocate_workspace) allocate = nullptr;
     decltype(opdock_options::free_workspace) free = nullptr;
@@ -70,6 +72,8 @@ class CallHost {
     // Of calls that have shadows, and the variable that asks for them.
     std::span<const ShadowRule> shadow_rules() const { return shadow_rules_; }
     const std::string &shadow_source() const { return shadow_source_; }
+    // Null where nobody wants files of calls.
+    CallFiles *call_files() const { return call_files_.get(); }
     const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
     // Grows with each change of anything that a decision depends on.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -125,6 +129,9 @@ class CallHost {
     void note_cpu_fallback(const std::string &op, DLDevice device, const std::string &source, const std::string &why);
     // An implementation left its chain: says for how long.
     void drop_failed(const Chain &chain, Deployment &deployment);
+    // What a deployment computed is wrong: it leaves its chain until its health is reset, and the log says so. Nothing
+    // in a frozen host, and where it has left already.
+    void drop_wrong(Deployment &deployment, const std::string &reason);
     // Lets those of the chain's op that left it be tried again whose time has come: later calls find them.
     void retry_failed(const Chain &chain);
     void lose_device(DLDevice device, const std::string &message);
@@ -152,6 +159,8 @@ class CallHost {
     void start_observing(CallObserver::Options options);
     // The same of shadows.
     void start_shadows(std::vector<ShadowRule> rules, std::string source);
+    // Before that: those that disagree are written.
+    void start_call_files(std::shared_ptr<CallFiles> files) { call_files_ = std::move(files); }
     // Writes what was observed, gives back plans and states of devices. No call may be made from here on.
     void end_calls();
 
@@ -183,6 +192,7 @@ class CallHost {
     std::shared_ptr<CallObserver> observer_; // null where nobody watches
     std::vector<ShadowRule> shadow_rules_;
     std::string shadow_source_;
+    std::shared_ptr<CallFiles> call_files_;
 
     // The implementations of a decision that health keeps out and that may be tried again at some time.
     std::vector<Deployment *> waiting_for_retry(Ledger &ledger, const CatalogOp &op, const Decision &decision,

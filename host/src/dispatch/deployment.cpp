@@ -184,6 +184,16 @@ bool Deployment::count_failure(const std::string &reason) {
     return true;
 }
 
+bool Deployment::take_out(const std::string &reason) {
+    const std::lock_guard lock(mutex_);
+    if (out_.exchange(true, std::memory_order_relaxed)) {
+        return false;
+    }
+    out_reason_ = reason;
+    retry_at_.reset();
+    return true;
+}
+
 std::string Deployment::out_reason() const {
     const std::lock_guard lock(mutex_);
     return out_reason_;

@@ -54,6 +54,8 @@ class Deployment {
 
     // Counts a failure; true when it was the one that takes the implementation out of the chain.
     bool count_failure(const std::string &reason);
+    // It leaves the chain at once, until its health is reset; false when it had left.
+    bool take_out(const std::string &reason);
     void count_success() { consecutive_failures_.store(0, std::memory_order_relaxed); }
     bool was_called() const { return called_.load(std::memory_order_relaxed); }
     // Whether this is the first call of it on this device; true once.
@@ -80,6 +82,10 @@ class Deployment {
     LinePause &heuristic_lines() { return heuristic_lines_; }
     LinePause &tuning_lines() { return tuning_lines_; }
     LinePause &shadow_lines() { return shadow_lines_; }
+    // Files of calls that were written of it because they differ.
+    std::atomic<uint32_t> &call_files() { return call_files_; }
+    // The number of the next call of it, from 1, where calls are written because of their numbers.
+    uint64_t number_call() { return numbered_calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   private:
     const Implementation &implementation_;
@@ -110,6 +116,8 @@ class Deployment {
     LinePause heuristic_lines_;
     LinePause tuning_lines_;
     LinePause shadow_lines_;
+    std::atomic<uint32_t> call_files_{0};
+    std::atomic<uint64_t> numbered_calls_{0};
 };
 
 } // namespace opdock::core

@@ -165,6 +165,19 @@ void CallHost::drop_failed(const Chain &chain, Deployment &deployment) {
     publish(book);
 }
 
+void CallHost::drop_wrong(Deployment &deployment, const std::string &reason) {
+    if (is_frozen() || !deployment.take_out(reason)) {
+        return;
+    }
+    const Implementation &implementation = deployment.implementation();
+    log_.warning(fmt::format("Op '{}': '{}' leaves the chain on {}: {}. opdock_reset_health (C++: host.reset_health) "
+                             "brings it back.",
+                             implementation.op, implementation.impl_id, devices_.text(deployment.device()), reason));
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    publish(book);
+}
+
 std::vector<Deployment *> CallHost::waiting_for_retry(Ledger &ledger, const CatalogOp &op, const Decision &decision,
                                                       DLDevice device) const {
     std::vector<Deployment *> waiting;

@@ -17,9 +17,8 @@ namespace {
 
 // One for each thread that writes, so that none meets another's. A process that was killed may have left one of this
 // name behind.
-Descriptor new_file(const std::string &path) {
+Descriptor new_file(const std::string &path, mode_t mode) {
     constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    constexpr mode_t mode = S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH;
     Descriptor file(::open(path.c_str(), flags, mode));
     if (file.get() < 0 && errno == EEXIST && ::unlink(path.c_str()) == 0) {
         file = Descriptor(::open(path.c_str(), flags, mode));
@@ -40,9 +39,7 @@ int write_whole(const Descriptor &file, std::string_view contents) {
     return 0;
 }
 
-} // namespace
-
-std::string replace_file(const std::string &path, std::string_view contents) {
+std::string replace_pieces(const std::string &path, std::span<const std::string_view> pieces, mode_t mode) {
     const auto failed = [&](int code) {
         return fmt::format("'{}' cannot be written: {}", path, std::generic_category().message(code));
     };
@@ -51,11 +48,14 @@ std::string replace_file(const std::string &path, std::string_view contents) {
         return fmt::format("'{}' is not written: it is no regular file; name a file, or a name that is free", path);
     }
     const std::string fresh = fmt::format("{}.new-{}", path, ::gettid());
-    const Descriptor file = new_file(fresh);
+    const Descriptor file = new_file(fresh, mode);
     if (file.get() < 0) {
         return failed(errno);
     }
-    int code = write_whole(file, contents);
+    int code = 0;
+    for (const std::string_view piece : pieces) {
+        code = code == 0 ? write_whole(file, piece) : code;
+    }
     if (code == 0 && ::rename(fresh.c_str(), path.c_str()) != 0) {
         code = errno;
     }
@@ -64,6 +64,18 @@ std::string replace_file(const std::string &path, std::string_view contents) {
         return failed(code);
     }
     return {};
+}
+
+constexpr mode_t of_owner = S_IRUSR | S_IWUSR;
+
+} // namespace
+
+std::string replace_file(const std::string &path, std::string_view contents) {
+    return replace_pieces(path, std::span(&contents, 1), of_owner | S_IRGRP | S_IROTH);
+}
+
+std::string replace_private_file(const std::string &path, std::span<const std::string_view> pieces) {
+    return replace_pieces(path, pieces, of_owner);
 }
 
 } // namespace opdock::core

@@ -2,6 +2,7 @@
 // process that writes is killed.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,5 +11,7 @@ namespace opdock::core {
 // Writes another file beside it and renames that. Replaces regular files alone: /dev/null would be gone, and a link
 // would become a file. Why it could not, for people, or empty; the file is then what it was.
 std::string replace_file(const std::string &path, std::string_view contents);
+// The same for its owner alone (0600), of pieces that lie behind each other.
+std::string replace_private_file(const std::string &path, std::span<const std::string_view> pieces);
 
 } // namespace opdock::core

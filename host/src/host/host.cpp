@@ -10,6 +10,7 @@
 #include "host/observation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
+#include "observe/call_files.hpp"
 #include "probe/probe.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -89,6 +90,9 @@ void Host::open(const HostOptions &options) {
     const Observation::Settings observed = Observation::Settings::of(environment_); // a wrong one is no news later
     start_observing({wanted_file(environment_, Variable::trace), wanted_file(environment_, Variable::record),
                      observed.metrics.has_value()});
+    if (const std::string *folder = environment_.find(Variable::call_files)) {
+        start_call_files(std::make_shared<CallFiles>(*folder, environment_.place(Variable::call_files)));
+    }
     if (const std::string *shadow = environment_.find(Variable::shadow)) {
         start_shadows(parse_shadow_rules(*shadow, environment_.place(Variable::shadow)),
                       environment_.name(Variable::shadow));

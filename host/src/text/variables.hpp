@@ -31,6 +31,7 @@ enum class Variable {
     report,
     live,
     shadow,
+    call_files,
 };
 
 // One row of the table of variables, from which the documentation and `--help` are written.
@@ -112,9 +113,15 @@ inline constexpr std::array all_variables = {
                  ""},
     VariableInfo{Variable::live, "LIVE", "1 or 0", "0",
                  "1: 'plugin-ls --pid' of the same user asks the running process: what serves, what is in force.", ""},
-    VariableInfo{Variable::shadow, "SHADOW", "OP=TOKEN@1/N;all=TOKEN@1/N", "not set",
-                 "A second implementation, of the order given, computes one of N (1000) calls of the op on the CPU, on "
-                 "copies, and the log says where the results differ.",
+    VariableInfo{
+        Variable::shadow, "SHADOW", "OP=TOKEN@1/N;all=TOKEN@1/N,drop", "not set",
+        "A second implementation, of the order given, computes one of N (1000) calls of the op on the CPU, on copies, "
+        "and the log says where the results differ. drop: what it differs from serves no more.",
+        ";"},
+    VariableInfo{Variable::call_files, "CALL_FILES", "FOLDER or FOLDER;OP@NUMBER;all@FIRST..LAST", "not set",
+                 "An absolute path: calls that SHADOW found to differ are written there with the contents of their "
+                 "tensors, the first few of each implementation, and calls of these numbers, as plugin-run and "
+                 "plugin-check replay them.",
                  ";"},
 };
 

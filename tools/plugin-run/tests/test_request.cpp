@@ -25,7 +25,7 @@ TEST_CASE("the command line of the manual is understood") {
     CHECK(request.attributes[0].text == "1e-6");
     CHECK(request.outputs[0].text == "y.npy");
     CHECK(request.outputs[1].text.empty());
-    CHECK(request.device == "cpu");
+    CHECK(request.device.empty());
     CHECK(request.repeat == 0);
 }
 

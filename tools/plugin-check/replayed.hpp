@@ -1,0 +1,23 @@
+// The call of a file (PLUGIN_CALL_FILES) as cases: its own values, where other cases make them up.
+#pragma once
+
+#include <vector>
+
+#include "cases.hpp"
+#include "op-call/call_file.hpp"
+#include "pinned.hpp"
+
+namespace opdock::plugin_check {
+
+// The file's shapes and attributes.
+Pins pins_of(const op_call::CallFile &file);
+
+// Of those of the subject, which fit the inputs, the one that fits the outputs too; the first where the file has none.
+std::vector<std::string> tuples_of(const op_call::CallFile &file, const Subject &subject,
+                                   const op_call::Signature &signature);
+
+// Row-major; where the call had strides also with gaps between rows and transposed.
+std::vector<Case> cases_of(const op_call::CallFile &file, const Subject &subject, const op_call::Signature &signature,
+                           const Pinned &pinned, uint64_t seed);
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,20 @@
+// Texts by name that stand in the header of .safetensors, and are no tensors.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+
+#include "tensor_files.hpp"
+
+namespace opdock::files {
+
+using Metadata = std::map<std::string, std::string>;
+
+// Empty where there are none.
+Metadata read_safetensors_metadata(const std::filesystem::path &path);
+void write_safetensors(const std::filesystem::path &path, std::span<const TensorData> tensors,
+                       const Metadata &metadata);
+
+} // namespace opdock::files
