@@ -45,9 +45,10 @@ opdock::Status elementwise_heuristic(const opdock::Problem &problem, int64_t *kn
     return {};
 }
 
-opdock::Status rotations_heuristic(const opdock::Problem & /*problem*/, int64_t *knobs) {
+// As many rows as have 32 bytes of a column: of their two vectors of four elements.
+opdock::Status rotations_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     knobs[0] = 128;
-    knobs[1] = 1;
+    knobs[1] = 8 / element_bytes(*problem.input(0));
     return {};
 }
 

@@ -27,17 +27,17 @@ inline int64_t next_power_of_two(int64_t n) {
     return power;
 }
 
-// Every kernel begins with it (tests/check_waits.py). A kernel that follows another one of this plugin in a graph may
-// start before that one has ended ("programmatic dependent launch", launch.cu), and may touch no memory until then, not
-// even to read: the kernel before may write it.
+// Every kernel begins with it, or with what place_of() or functions *_by_parameters find (tests/check_waits.py). A
+// kernel after another one of this plugin in a graph may start before that ends ("programmatic dependent launch",
+// launch.cu), and may touch no memory until then, not even to read: the kernel before may write it.
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Lets the next kernel start early if this one has at most so many blocks; more leave no room for it, and are slower
-// then. Kernels that may write parameters of a model do not call it: kernels of others read those without waiting.
+// Lets the next kernel start early if this one has at most so many blocks: more are slower where they still have to
+// read. Kernels that may write parameters of a model do not call it: kernels of others read those without waiting.
 __device__ __forceinline__ void let_the_next_start(unsigned most_blocks) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (gridDim.x <= most_blocks) {

@@ -39,14 +39,17 @@ inline opdock::Status has_dense_rows_at_positions(const opdock::Problem &problem
 inline Tables tables_of(const opdock::Call &call) {
     const uint32_t first = call.c().n_inputs - 3;
     const DLTensor &positions = *call.input(first), &cos = *call.input(first + 1), &sin = *call.input(first + 2);
+    const auto *cosines = static_cast<const float *>(input_data(call, first + 1));
+    const auto *sines = static_cast<const float *>(input_data(call, first + 2));
     return {input_data(call, first),
-            static_cast<const float *>(input_data(call, first + 1)),
-            static_cast<const float *>(input_data(call, first + 2)),
+            cosines,
+            sines,
             cos.shape[0],
             positions.strides[0],
             cos.strides[0],
             sin.strides[0],
-            positions.dtype.bits == 64};
+            positions.dtype.bits == 64,
+            all_aligned(cosines, sines) && cos.strides[0] % wide<float> == 0 && sin.strides[0] % wide<float> == 0};
 }
 
 } // namespace gpu

@@ -12,8 +12,8 @@ struct Heads {
     const T *grad, *input; // grad: backward
     T *output;             // backward: the gradient of the input
     const U *weight;
-    Layout of_grad, of_input, of_output;
-    int count; // of a token
+    Steps of_grad, of_input, of_output; // a batch is none
+    int count;                          // of a token
 };
 
 struct HeadShape {
@@ -32,7 +32,7 @@ struct HeadColumn {
     bool is_pair;
 
     __device__ __forceinline__ HeadColumn(const HeadShape &shape, int column) : is_pair(column < shape.pairs) {
-        const Places<N, interleaved> places = {shape.rotated / 2, 0};
+        const Places<N, interleaved> places = {shape.rotated / 2};
         pair = column * N;
         dims[0] = is_pair ? places.first_dim(column) : shape.rotated + (column - shape.pairs) * N;
         dims[1] = is_pair ? places.second_dim(column) : dims[0];
@@ -136,30 +136,49 @@ __device__ __forceinline__ float reciprocal_size(const HeadShape &shape, float s
     return rsqrtf(fmaf(sum, shape.inverse, shape.eps));
 }
 
-// `held`: a thread's column stays in registers; else it is read again.
-template<class T, class U, int N, bool interleaved, bool held>
-__global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape, GPU_READ_ONLY const Heads<T, U> query,
-                                                           GPU_READ_ONLY const Heads<T, U> key, const Tables tables) {
-    wait_for_earlier_kernels();
-    let_the_next_start(1024);
+// The head of a thread's group.
+template<class T, class U>
+struct Head {
+    int lane;
+    uint32_t token;
+    bool exists;
+    const T *from;
+    T *to;
+    const U *weight;
+};
+template<class T, class U>
+__device__ __forceinline__ Head<T, U> head_by_parameters(const HeadShape &shape, const Heads<T, U> &query,
+                                                         const Heads<T, U> &key) {
     const HeadPlace at(shape.threads);
     const auto row =
         static_cast<uint32_t>(blockIdx.x) * static_cast<uint32_t>(at.groups) + static_cast<uint32_t>(at.group);
     const auto of_token = static_cast<uint32_t>(query.count + key.count);
     const uint32_t token = row / of_token;
     const int number = static_cast<int>(row - token * of_token);
-    const bool exists = token < shape.tokens;
     const Heads<T, U> &heads = number < query.count ? query : key;
     const int head = number < query.count ? number : number - query.count;
-    const T *from = heads.input + token * heads.of_input.position + heads.of_input.heads.row(head);
-    T *to = heads.output + token * heads.of_output.position + heads.of_output.heads.row(head);
+    return {at.lane,
+            token,
+            token < shape.tokens,
+            heads.input + token * heads.of_input.position + head * heads.of_input.row,
+            heads.output + token * heads.of_output.position + head * heads.of_output.row,
+            heads.weight};
+}
+
+// `held`: a thread's column stays in registers; else it is read again.
+template<class T, class U, int N, bool interleaved, bool held>
+__global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape, GPU_READ_ONLY const Heads<T, U> query,
+                                                           GPU_READ_ONLY const Heads<T, U> key, const Tables tables) {
+    const Head<T, U> at = head_by_parameters(shape, query, key);
+    wait_for_earlier_kernels();
+    const int64_t row_number = at.exists ? tables.row_number(at.token) : 0; // is read while heads are
     float x[2][N] = {};
     const auto squares_of = [&](float factor) {
         float sum = 0.0f;
         each_column<held>(shape, at.lane, [&](int c) {
             const HeadColumn<N, interleaved> column(shape, c);
-            if (exists) {
-                column.load(from, x);
+            if (at.exists) {
+                column.load(at.from, x);
             }
             sum = sum_of_squares(x, column.is_pair, factor, sum);
         });
@@ -168,16 +187,16 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
     float square[1] = {squares_of(1.0f)};
     reduce_lanes<Sum>(square, shape.threads);
     const float scale = reciprocal_size(shape, square[0], squares_of);
-    if (!exists) {
+    if (!at.exists) {
         return;
     }
-    const Tables::Row row_of_tables = tables.row(token);
+    const Tables::Row row_of_tables = tables.row(row_number);
     each_column<held>(shape, at.lane, [&](int c) {
         const HeadColumn<N, interleaved> column(shape, c);
         float weight[2][N];
-        column.load(heads.weight, weight);
+        column.load(at.weight, weight);
         if constexpr (!held) {
-            column.load(from, x);
+            column.load(at.from, x);
         }
 #pragma unroll
         for (int k = 0; k < N; ++k) {
@@ -185,7 +204,8 @@ __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape
             x[1][k] = column.is_pair ? x[1][k] * scale * weight[1][k] : 0.0f;
         }
         column.rotate(row_of_tables, 1.0f, x);
-        column.store(to, x);
+        let_the_next_start(~0u);
+        column.store(at.to, x);
     });
 }
 
@@ -227,10 +247,10 @@ __device__ __forceinline__ void head_gradients(const HeadShape &shape, const Hea
         const bool exists = row < rows;
         const uint32_t token = exists ? row / static_cast<uint32_t>(heads.count) : 0;
         const auto head = static_cast<int>(row - token * static_cast<uint32_t>(heads.count));
-        const T *from = heads.input + token * heads.of_input.position + heads.of_input.heads.row(head);
-        const T *grad = heads.grad + token * heads.of_grad.position + heads.of_grad.heads.row(head);
-        T *to = heads.output + token * heads.of_output.position + heads.of_output.heads.row(head);
-        const Tables::Row row_of_tables = tables.row(token);
+        const T *from = heads.input + token * heads.of_input.position + head * heads.of_input.row;
+        const T *grad = heads.grad + token * heads.of_grad.position + head * heads.of_grad.row;
+        T *to = heads.output + token * heads.of_output.position + head * heads.of_output.row;
+        const Tables::Row row_of_tables = tables.row(tables.row_number(token));
         float x[2][N] = {}, u[2][N] = {}, weight[2][N] = {}, of_row[2] = {0.0f, 0.0f};
         if (exists) {
             each_column<held>(shape, at.lane, [&](int c) {

@@ -9,9 +9,8 @@ namespace {
 template<class Bits>
 __global__ void __launch_bounds__(1024) rows_kernel(int64_t count, int64_t rows, int64_t n, int threads,
                                                     const Bits *weight, const int64_t *indices, Bits *output) {
-    wait_for_earlier_kernels();
-    let_the_next_start(128);
     const Place place = place_of(threads, count);
+    wait_for_earlier_kernels();
     if (!place.exists) {
         return;
     }
@@ -29,6 +28,7 @@ __global__ void __launch_bounds__(1024) rows_kernel(int64_t count, int64_t rows,
                 held[v] = from[at];
             }
         }
+        let_the_next_start(~0u);
 #pragma unroll
         for (int v = 0; v < under_way; ++v) {
             const int64_t at = i + v * static_cast<int64_t>(threads);

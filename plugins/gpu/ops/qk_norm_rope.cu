@@ -27,8 +27,8 @@ opdock::Status supports_backward(const opdock::Problem &problem) {
     return has_dense_rows_at_positions(problem);
 }
 
-Layout heads_of(const DLTensor &tensor) {
-    return {tensor.strides[0], {0, tensor.strides[1], 0}};
+Steps heads_of(const DLTensor &tensor) {
+    return {tensor.strides[0], 0, tensor.strides[1]};
 }
 
 template<class T, class U>
@@ -51,7 +51,7 @@ Heads<T, U> heads_of(const opdock::Call &call, const Operands &operands, uint32_
 // True if all vectors of `n` elements of those heads are aligned.
 template<class T, class U>
 bool has_whole_vectors(const Heads<T, U> &heads, int n) {
-    const auto fits = [=](const Layout &layout) { return layout.position % n == 0 && layout.heads.fit(n); };
+    const auto fits = [=](const Steps &steps) { return steps.position % n == 0 && steps.row % n == 0; };
     return fits(heads.of_grad) && fits(heads.of_input) && fits(heads.of_output) &&
            all_aligned(heads.grad, heads.input, heads.output, heads.weight);
 }
@@ -81,8 +81,7 @@ opdock::Status visit_heads(const opdock::Call &call, const Operands &operands, V
         const int n = wide<T>;
         const HeadShape one = shape_of(call, operands, 1);
         const bool whole_vectors = one.dims % n == 0 && one.rotated / 2 % n == 0 && has_whole_vectors(query, n) &&
-                                   has_whole_vectors(key, n) && all_aligned(tables.cos, tables.sin) &&
-                                   tables.cos_step % n == 0 && tables.sin_step % n == 0;
+                                   has_whole_vectors(key, n) && tables.has_vectors;
         const auto with_style = [&](const HeadShape &shape, auto N, auto held) {
             return call.get_bool(1) ? visit(shape, query, key, tables, N, std::true_type{}, held)
                                     : visit(shape, query, key, tables, N, std::false_type{}, held);

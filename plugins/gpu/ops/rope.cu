@@ -4,43 +4,13 @@
 
 #include <string>
 
+#include "elementwise.cuh"
 #include "ops/ops.hpp"
 #include "position_tables.hpp"
 #include "tensors.hpp"
 
 namespace gpu {
 namespace {
-
-// Splits the work over blocks of `threads`, of which there are at least about `blocks`, so that each computes its
-// coefficients for as many rows as can be. Threads have up to `unroll` rows under way.
-struct Split {
-    Rope shape;
-    int unroll;
-    Grid grid;
-};
-
-Split split(Rope shape, int N, int threads, int unroll, int64_t blocks, bool in_place) {
-    shape.pairs = shape.rotated / 2 / N;
-    shape.columns = shape.pairs + (in_place ? 0 : (shape.dims - shape.rotated) / N);
-    // Coefficients of a block: as many floats of each kind, 32 KB together.
-    constexpr int most_coefficients = 4096;
-    threads = std::min(threads, 512);
-    shape.width = std::min({std::max(shape.columns, 1), threads, most_coefficients / (2 * N)});
-    shape.width_inverse = static_cast<uint32_t>(ceil_div(int64_t(1) << inverse_bits, shape.width));
-    shape.lanes = threads / shape.width;
-    shape.tiles = static_cast<uint32_t>(ceil_div(shape.columns, shape.width));
-    const int64_t rows = std::max<int64_t>(shape.rows, 1);
-    shape.positions_of_block =
-        static_cast<int>(std::clamp<int64_t>(shape.lanes / rows, 1, most_coefficients / (2 * N * shape.width)));
-    const int64_t groups = ceil_div(shape.positions, shape.positions_of_block) * shape.tiles;
-    const int64_t rounds = ceil_div(rows, shape.lanes); // of a block that has all rows
-    shape.slices = static_cast<uint32_t>(std::clamp<int64_t>(ceil_div(blocks, groups), 1, rounds));
-    while (unroll > 1 && unroll / 2 >= ceil_div(rounds, shape.slices)) {
-        unroll /= 2; // threads have no row for it
-    }
-    const size_t floats = static_cast<size_t>(shape.positions_of_block) * 2 * 2 * static_cast<size_t>(N * shape.width);
-    return {shape, unroll, {groups * shape.slices, threads, floats * sizeof(float)}};
-}
 
 std::string odd(int64_t rotated) {
     return "freqs: last dimension is " + std::to_string(rotated) +
@@ -56,30 +26,56 @@ uint32_t tensor_count(const opdock::Problem &problem) {
     return problem.c().n_inputs - source_inputs<Source>;
 }
 
-opdock::Status supports(const opdock::Problem &problem) {
+// Numbers of threads are below 2^31, those of a position at least.
+opdock::Status has_small_positions(const opdock::Problem &problem, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+        const DLTensor &tensor = *problem.input(i);
+        if (element_count(tensor) / std::max<int64_t>(1, tensor.shape[0]) >= int64_t(1) << 29) {
+            return opdock::unsupported("it needs fewer than 2^29 elements of each position");
+        }
+        if (tensor.shape[0] * tensor.shape[1] > INT32_MAX) {
+            return opdock::unsupported("it needs fewer than 2^31 positions of all batches");
+        }
+    }
+    return {};
+}
+
+opdock::Status supports_angles(const opdock::Problem &problem) {
     const uint32_t count = tensor_count<Angles>(problem);
     const int64_t rotated = row_size(*problem.input(count));
     if (rotated % 2 != 0) {
         return opdock::invalid_argument(odd(rotated));
     }
     for (uint32_t i = 0; i < count; ++i) {
-        const DLTensor &tensor = *problem.input(i);
-        if (!have_dense_rows({&tensor, problem.input(count), problem.output(i)})) {
+        if (!have_dense_rows({problem.input(i), problem.input(count), problem.output(i)})) {
             return opdock::unsupported(dense_rows_wanted);
         }
-        if (tensor.shape[1] * tensor.shape[2] > INT32_MAX) {
-            return opdock::unsupported("it needs fewer than 2^31 heads of all batches");
-        }
     }
-    return {};
+    return has_small_positions(problem, count);
 }
 
-Layout layout_of(const DLTensor &tensor) {
+opdock::Status supports_tables(const opdock::Problem &problem) {
+    opdock::Status status = has_dense_rows_at_positions(problem);
+    return status.ok() ? has_small_positions(problem, tensor_count<Tables>(problem)) : std::move(status);
+}
+
+// Of one position: the rows of all batches. They are dense, and in at most two dims.
+RowSteps rows_of_position(const DLTensor &tensor) {
     DLTensor position = tensor;
     ++position.shape;
     ++position.strides;
     --position.ndim;
-    return {tensor.strides[0], *row_steps(position)}; // its rows are dense, and there are at most two dims of them
+    return row_steps(position).value_or(RowSteps{0, 0, 1});
+}
+
+bool has_one_step(const DLTensor &tensor) {
+    return rows_of_position(tensor).inner == 0;
+}
+
+Steps steps_of(const DLTensor &tensor, bool has_batches) {
+    const int64_t position = tensor.shape[0] > 1 ? tensor.strides[0] : 0;
+    return has_batches ? Steps{position, tensor.strides[1], tensor.strides[2]}
+                       : Steps{position, 0, rows_of_position(tensor).step};
 }
 
 template<class Source>
@@ -97,103 +93,100 @@ int64_t rotated_dims(const opdock::Call &call) {
     return (std::is_same_v<Source, Angles> ? 1 : 2) * row_size(*call.input(call.c().n_inputs - 1));
 }
 
-// True if all rows are aligned for vectors of `n` elements once the first row is.
-bool has_rows_of(int64_t n, const Layout &layout, const DLTensor &tensor) {
-    return (tensor.shape[0] <= 1 || layout.position % n == 0) && layout.heads.fit(n);
+// True if all vectors of `n` elements of a tensor are aligned once the first one is.
+bool has_vectors_of(int64_t n, const Steps &steps) {
+    return steps.position % n == 0 && steps.batch % n == 0 && steps.row % n == 0;
 }
 
-// A thread has one row under way where there are two tensors, or where sines need not be computed.
-template<class T, int N, int tensors, class Source, class Visitor>
-opdock::Status visit_kernel(int unroll, bool interleaved, Visitor &&visit) {
-    if constexpr (tensors == 1 && std::is_same_v<Source, Angles>) {
-        if (unroll == 2) {
-            return visit(interleaved ? rope_kernel<T, N, 2, true, 1, Source> : rope_kernel<T, N, 2, false, 1, Source>);
-        }
-        if (unroll > 2) {
-            return visit(interleaved ? rope_kernel<T, N, 4, true, 1, Source> : rope_kernel<T, N, 4, false, 1, Source>);
+// The tensors of a call that are rotated: one or two, none of them empty.
+struct Which {
+    uint32_t of[2], count;
+};
+
+template<class T, class Source>
+Rotation<T> rotation_of(const opdock::Call &call, const Which &which, bool transposed) {
+    Rotation<T> all = {};
+    for (uint32_t k = 0; k < which.count; ++k) {
+        const uint32_t i = which.of[k];
+        all.has_batches = all.has_batches || !has_one_step(*call.input(i)) || !has_one_step(*call.output(i));
+    }
+    for (uint32_t k = 0; k < which.count; ++k) {
+        const uint32_t i = which.of[k];
+        const DLTensor &tensor = *call.output(i);
+        const int64_t rows =
+            tensor.ndim == 3 ? tensor.shape[1] : tensor.shape[2] * (all.has_batches ? 1 : tensor.shape[1]);
+        all.of[k].input = static_cast<const T *>(input_data(call, i));
+        all.of[k].output = static_cast<T *>(output_data(call, i));
+        all.of[k].from = steps_of(*call.input(i), all.has_batches);
+        all.of[k].to = steps_of(tensor, all.has_batches);
+        all.of[k].rows = static_cast<int>(rows);
+        all.positions = Divisor(static_cast<uint32_t>(tensor.shape[0]));
+        all.groups = all.positions.divisor * static_cast<uint32_t>(all.has_batches ? tensor.shape[1] : 1);
+    }
+    all.rotated = static_cast<int>(rotated_dims<Source>(call));
+    all.transposed = transposed;
+    return all;
+}
+
+// Shares the work out to threads that have up to `unroll` rows of a column.
+template<class T>
+void share_out(Rotation<T> &all, int dims, int N, int unroll, bool in_place) {
+    uint32_t lanes = 0;
+    for (Rotated<T> &tensor : all.of) {
+        tensor.lanes = static_cast<int>(ceil_div(tensor.rows, unroll));
+        tensor.from_stride = tensor.lanes * tensor.from.row;
+        tensor.to_stride = tensor.lanes * tensor.to.row;
+        lanes += static_cast<uint32_t>(tensor.lanes);
+    }
+    all.pairs = all.rotated / 2 / N;
+    all.columns = Divisor(static_cast<uint32_t>(all.pairs + (in_place ? 0 : (dims - all.rotated) / N)));
+    all.lanes = Divisor(lanes);
+}
+
+template<class T, int N, int unroll, bool interleaved, bool whole, class Source>
+opdock::Status launch_rope(const opdock::Call &call, Rotation<T> &all, int dims, bool in_place, int threads) {
+    share_out(all, dims, N, unroll, in_place);
+    const auto source = source_of<Source>(call);
+    const uint32_t of_group = all.lanes.divisor * all.columns.divisor, groups = all.groups;
+    const uint32_t most = std::max(1u, (1u << 30) / of_group); // groups of a launch: a thread's number is below 2^31
+    for (all.first_group = 0; all.first_group < groups; all.first_group += all.groups) {
+        all.groups = std::min(most, groups - all.first_group);
+        all.threads = all.groups * of_group;
+        const Grid grid = {ceil_div(all.threads, threads), threads};
+        opdock::Status status = launch(call, grid, rope_kernel<T, N, unroll, interleaved, whole, Source>, all, source);
+        if (!status.ok()) {
+            return all.first_group == 0 ? std::move(status) : after_the_first(std::move(status));
         }
     }
-    return visit(interleaved ? rope_kernel<T, N, 1, true, tensors, Source>
-                             : rope_kernel<T, N, 1, false, tensors, Source>);
+    return {};
 }
 
-template<class Source>
-Rope shape_of(const opdock::Call &call, uint32_t i, bool transposed) {
-    const DLTensor &tensor = *call.output(i);
-    Rope shape = {};
-    shape.input = layout_of(*call.input(i));
-    shape.output = layout_of(tensor);
-    shape.positions = tensor.shape[0];
-    shape.rows = tensor.shape[1] * (tensor.ndim == 3 ? 1 : tensor.shape[2]);
-    shape.dims = static_cast<int>(row_size(tensor));
-    shape.rotated = static_cast<int>(rotated_dims<Source>(call));
-    shape.transposed = transposed;
-    return shape;
-}
-
-// True if all rows of the tensor, of its input and its output, are whole vectors of `n` elements.
-bool has_whole_vectors(const opdock::Call &call, uint32_t i, const Rope &shape, int n) {
-    return shape.rotated / 2 % n == 0 && shape.dims % n == 0 && has_rows_of(n, shape.input, *call.input(i)) &&
-           has_rows_of(n, shape.output, *call.output(i)) && all_aligned(input_data(call, i), output_data(call, i));
-}
-
-// Threads that each have one vector of two elements and its partners: so many that all of them run at once.
-template<class T, int tensors>
-bool has_few_rows(const opdock::Call &call, const Tasks<T, tensors> &tasks) {
-    int64_t threads = 0;
-    for (const Task<T> &task : tasks.of) {
-        const Rope &shape = task.shape;
-        threads += shape.positions * shape.rows * (shape.dims - shape.rotated / 2) / 2;
-    }
-    return threads <= 512 * static_cast<int64_t>(compute_units(call));
-}
-
-// `which`: the tensors that are not empty.
-template<class Source, bool transposed, int tensors>
-opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]) {
+template<class T, bool interleaved, class Source>
+opdock::Status rotate(const opdock::Call &call, const Which &which, bool transposed) {
     const ElementwiseKnobs knobs = ElementwiseKnobs::of(call);
-    const bool has_one_row = tensors > 1 || !std::is_same_v<Source, Angles>;
-    const int most_unroll = has_one_row ? 1 : knobs.unroll >= 4 ? 4 : knobs.unroll >= 2 ? 2 : 1;
-    return visit_floating(call.output(which[0])->dtype, [&](auto t) {
-        using T = typename decltype(t)::type;
-        const auto source = source_of<Source>(call);
-        Tasks<T, tensors> tasks;
-        bool whole_vectors = true;
-        for (int k = 0; k < tensors; ++k) {
-            const Rope shape = shape_of<Source>(call, which[k], transposed);
-            tasks.of[k] = {shape, static_cast<const T *>(input_data(call, which[k])),
-                           static_cast<T *>(output_data(call, which[k]))};
-            whole_vectors = whole_vectors && has_whole_vectors(call, which[k], shape, wide<T>);
-        }
-        // start(N, blocks, kernel_for): at least about so many blocks; kernel_for(unroll, grid, run) runs a kernel.
-        const auto start = [&](auto width, int64_t blocks, auto kernel_for) {
-            Grid grid = {};
-            int unroll = 1;
-            for (Task<T> &task : tasks.of) {
-                const Split work = split(task.shape, decltype(width)::value, knobs.threads, most_unroll, blocks,
-                                         task.input == task.output);
-                task.shape = work.shape;
-                unroll = work.unroll;
-                tasks.blocks_of_first = static_cast<uint32_t>(grid.blocks); // those before the last tensor's
-                grid = {grid.blocks + work.grid.blocks, work.grid.threads,
-                        std::max(grid.shared_bytes, work.grid.shared_bytes)};
-            }
-            return kernel_for(unroll, grid, [&](auto *kernel) { return launch(call, grid, kernel, tasks, source); });
-        };
-        const bool interleaved = call.get_bool(0);
-        if (whole_vectors && has_few_rows(call, tasks)) {
-            return start(Number<2>{}, INT32_MAX, [&](int /*unroll*/, Grid &grid, auto run) {
-                grid.shared_bytes = 0;
-                return run(interleaved ? few_rows_kernel<T, 2, true, tensors, Source>
-                                       : few_rows_kernel<T, 2, false, tensors, Source>);
-            });
-        }
-        const auto start_by_blocks = [&](auto width) {
-            return start(width, 16 * compute_units(call), [&](int unroll, Grid & /*grid*/, auto run) {
-                return visit_kernel<T, decltype(width)::value, tensors, Source>(unroll, interleaved, run);
-            });
-        };
-        return whole_vectors ? start_by_blocks(Number<wide<T>>{}) : start_by_blocks(Number<1>{});
+    Rotation<T> all = rotation_of<T, Source>(call, which, transposed);
+    const auto dims = static_cast<int>(row_size(*call.output(which.of[0])));
+    constexpr int vector = 4;
+    bool in_place = true, has_vectors = dims % vector == 0 && all.rotated / 2 % vector == 0;
+    int64_t threads = 0; // that each have one vector of two elements and its partners
+    for (const Rotated<T> &tensor : all.of) {
+        in_place = in_place && tensor.input == tensor.output;
+        has_vectors = has_vectors && has_vectors_of(vector, tensor.from) && has_vectors_of(vector, tensor.to) &&
+                      aligned(tensor.input, vector * sizeof(T)) && aligned(tensor.output, vector * sizeof(T));
+        threads += static_cast<int64_t>(all.groups) * tensor.rows * (dims - all.rotated / 2) / 2;
+    }
+    if (!has_vectors) {
+        return launch_rope<T, 1, 4, interleaved, false, Source>(call, all, dims, in_place, 128);
+    }
+    // All of them run at once: what counts is how soon the first one is done.
+    if (threads <= 512 * static_cast<int64_t>(compute_units(call))) {
+        return launch_rope<T, 2, 1, interleaved, false, Source>(call, all, dims, in_place, 256);
+    }
+    return visit_unroll(knobs.unroll, [&](auto unroll) {
+        constexpr int u = decltype(unroll)::value;
+        return all.rotated == dims
+                   ? launch_rope<T, vector, u, interleaved, true, Source>(call, all, dims, in_place, knobs.threads)
+                   : launch_rope<T, vector, u, interleaved, false, Source>(call, all, dims, in_place, knobs.threads);
     });
 }
 
@@ -201,31 +194,35 @@ template<class Source, bool transposed>
 opdock::Status rope(const opdock::Call &call) {
     const uint32_t count = tensor_count<Source>(call);
     const bool rotates = rotated_dims<Source>(call) != 0;
-    uint32_t which[2] = {0, 0};
-    uint32_t found = 0;
+    Which which = {};
     for (uint32_t i = 0; i < count; ++i) {
         if (element_count(*call.output(i)) != 0 && (rotates || input_data(call, i) != output_data(call, i))) {
-            which[found++] = i;
+            which.of[which.count++] = i;
         }
     }
-    if (found == 2) {
-        return rotate<Source, transposed, 2>(call, which);
+    if (which.count == 0) {
+        return {};
     }
-    return found == 0 ? opdock::Status() : rotate<Source, transposed, 1>(call, {which[0]});
+    return visit_floating(call.output(which.of[0])->dtype, [&](auto t) {
+        using T = typename decltype(t)::type;
+        return call.get_bool(0) ? rotate<T, true, Source>(call, which, transposed)
+                                : rotate<T, false, Source>(call, which, transposed);
+    });
 }
 
 } // namespace
 
 void add_rope(Plugin &plugin) {
     namespace ops = opdock::ops;
-    Implementation rotation = {opdock::kernel<&rope<Angles, false>>, Knobs::rotations, opdock::supports<&supports>};
+    Implementation rotation = {opdock::kernel<&rope<Angles, false>>, Knobs::rotations,
+                               opdock::supports<&supports_angles>};
     rotation.any_strides = true;
     plugin.add(ops::fused_rope_fwd, any_float, rotation);
     plugin.add(ops::fused_rope_qk_fwd, any_float, rotation);
     rotation.kernel = opdock::kernel<&rope<Angles, true>>;
     plugin.add(ops::fused_rope_bwd, any_float, rotation);
     plugin.add(ops::fused_rope_qk_bwd, any_float, rotation);
-    rotation.supports = opdock::supports<&has_dense_rows_at_positions>;
+    rotation.supports = opdock::supports<&supports_tables>;
     rotation.kernel = opdock::kernel<&rope<Tables, false>>;
     plugin.add(ops::rope_positions, with_positions, rotation);
     plugin.add(ops::rope_qk_positions, with_positions, rotation);

@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""Every kernel's first statement is wait_for_earlier_kernels(), as launch.hpp asks: any other may read too early."""
+"""Every kernel begins with wait_for_earlier_kernels(), as launch.hpp asks: any other may read too early.
+
+Only statements may come before it that give a constant what place_of() or a function *_by_parameters returns.
+"""
 import pathlib
 import re
 import sys
+
+BEGINNING = re.compile(r"(\s*const [^;{}=]+ = (place_of|\w+_by_parameters)\b[^;{}]*;)*\s*wait_for_earlier_kernels\(\);")
 
 folder = pathlib.Path(__file__).resolve().parent.parent
 found, wrong = 0, []
@@ -14,7 +19,7 @@ for path in sorted(folder.rglob("*.cu*")):
             depth += {"(": 1, ")": -1}.get(text[at], 0)
             at += 1
         found += 1
-        if not re.match(r"\s*wait_for_earlier_kernels\(\);", text[at + 1 :]):
+        if not BEGINNING.match(text, at + 1):
             line = text.count("\n", 0, begin.start()) + 1
             wrong.append(f"{path.relative_to(folder.parent.parent)}:{line}: the kernel does not begin with "
                          "wait_for_earlier_kernels();")
