@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 
 #include "fake_device.hpp"
 #include "observe/trace_file.hpp"
+#include "paths.hpp"
 #include "temporary_directory.hpp"
 #include "text/bounded_yaml.hpp"
 
@@ -130,6 +132,43 @@ TEST_CASE("a kernel that throws is in the trace, and that it failed") {
         CHECK(contains(last_error(), "thrown"));
     }
     CHECK(events_of(folder.trace).at(0).at("args").at("status") == "FAILED");
+}
+
+TEST_CASE("each kernel is a range of a profiler that listens by roctx, and nothing is without one") {
+    void *const profiler = ::dlopen((fixtures_folder() / "libprofiler.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
+    REQUIRE(profiler != nullptr);
+    const auto ranges = reinterpret_cast<const char *(*)()>(::dlsym(profiler, "roctx_ranges"));
+    REQUIRE_FALSE(ranges == nullptr);
+    std::string expected = "{ test.add vendor.acme } { test.add vendor.acme } { test.add default.one } ";
+    SUBCASE("alone") {
+        MadeHost host;
+        Made &vendor = host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+        host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+        host->set_program_policy(host.policy("prefer", "vendor"));
+        Rows rows;
+        CHECK(rows.added(host.op()) == 2);
+        vendor.status = OPDOCK_FAILED_CLEAN;
+        CHECK(rows.added(host.op()) == 1);
+    }
+    SUBCASE("beside a trace, prepared, and left by an exception") {
+        const Folder folder;
+        {
+            MadeHost host(folder.both());
+            host.add("default.one", OPDOCK_KIND_DEFAULT).work = [](const auto &, const auto &) -> opdock_status {
+                throw std::runtime_error("thrown");
+            };
+            Rows rows;
+            CHECK(rows.call(host.op()) != OPDOCK_OK);
+            const Prepared prepared = host.op().prepare({rows.x}, {rows.y});
+            CHECK(prepared.run({rows.in.data(), rows.out.data()}) != OPDOCK_OK);
+        }
+        CHECK(events_of(folder.trace).size() == 2);
+        expected = "{ test.add default.one } { test.add default.one } ";
+    }
+    CHECK(ranges() == expected);
+    ::dlclose(profiler);
+    MadeHost host;
+    CHECK(host->observer() == nullptr);
 }
 
 TEST_CASE("a record has what was called, how often and by whom it was served") {

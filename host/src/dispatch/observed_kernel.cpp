@@ -134,16 +134,43 @@ opdock_status observe_on_device(const opdock_problem *problem, const opdock_call
     return run_timed(observed, observed.counts ? count_observed(attempt) : 0, problem, call);
 }
 
-} // namespace
+// A profiler's range, which ends also where a kernel is left by an exception.
+class Range {
+  public:
+    explicit Range(const ObservedCall &observed) : observed_(observed) { observed.ranges->begin(*observed.range); }
+    ~Range() { observed_.ranges->end(); }
+    Range(const Range &) = delete;
+    Range &operator=(const Range &) = delete;
 
-opdock_kernel observing_kernel(const ObservedCall &observed) {
+  private:
+    const ObservedCall &observed_;
+};
+
+opdock_status observe_in_range(const opdock_problem *problem, const opdock_call *call) {
+    const ObservedCall &observed = observed_attempt(problem).observed;
+    const Range range(observed);
+    return observed.in_range(problem, call);
+}
+
+opdock_kernel timing_kernel(const ObservedCall &observed) {
     if (observed.ring == nullptr) {
-        return observe_counted;
+        return observed.counts ? observe_counted : observed.kernel;
     }
     if (observed.timer != nullptr) {
         return observe_on_device;
     }
     return observed.counts ? observe_traced_and_counted : observe_traced;
+}
+
+} // namespace
+
+opdock_kernel observing_kernel(ObservedCall &observed) {
+    const opdock_kernel timing = timing_kernel(observed);
+    if (observed.ranges == nullptr) {
+        return timing;
+    }
+    observed.in_range = timing;
+    return observe_in_range;
 }
 
 } // namespace opdock::core

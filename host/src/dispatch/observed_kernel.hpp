@@ -5,7 +5,7 @@
 
 namespace opdock::core {
 
-// The kernel for an attempt that is watched like this. It finds the attempt by the problem.
-opdock_kernel observing_kernel(const ObservedCall &observed);
+// The kernel for an attempt that is watched like this. It finds the attempt by the problem, whose `observed` this is.
+opdock_kernel observing_kernel(ObservedCall &observed);
 
 } // namespace opdock::core

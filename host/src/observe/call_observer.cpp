@@ -18,7 +18,8 @@ std::string ring_path(const std::string &trace) {
 } // namespace
 
 CallObserver::CallObserver(Options options, const Devices &devices, const Log &log)
-    : options_(std::move(options)), devices_(devices), log_(log), table_(options_.most_calls) {
+    : options_(std::move(options)), devices_(devices), log_(log), table_(options_.most_calls),
+      ranges_(ProfilerRanges::of_listening_profiler()) {
     start_trace();
     if (options_.record) {
         try {
@@ -68,7 +69,18 @@ ObservedCall CallObserver::observe(opdock_kernel kernel, CallText text, DLDevice
                 ring_->describe({added.text.op, added.text.impl_id, added.text.device, arguments, added.text.config});
         }
     });
-    return {kernel, &call, ring_.get(), is_counting(), ring_ ? &ring_->clock() : &clock_, timer_of(device, provider)};
+    ObservedCall observed;
+    observed.kernel = kernel;
+    observed.call = &call;
+    observed.ring = ring_.get();
+    observed.counts = is_counting();
+    observed.clock = ring_ ? &ring_->clock() : &clock_;
+    observed.timer = timer_of(device, provider);
+    if (ranges_) {
+        observed.ranges = ranges_.get();
+        observed.range = ranges_->name(call.text.op + " " + call.text.impl_id);
+    }
+    return observed;
 }
 
 std::vector<Latency> CallObserver::latencies() const {

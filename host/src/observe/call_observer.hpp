@@ -1,4 +1,5 @@
-// Watches the calls of a host: writes a trace of all of them, a record of the distinct ones, and times a few.
+// Watches the calls of a host: writes a trace of all of them, a record of the distinct ones, times a few, and shows
+// them to a profiler.
 //
 // A kernel that is watched is called through another one (dispatch/observed_kernel.hpp), which is chosen when a call is
 // made ready; where nothing is watched there is no CallObserver and no trace of it on the way to a kernel.
@@ -43,14 +44,15 @@ class CallObserver {
         std::chrono::nanoseconds record_interval = std::chrono::seconds(5);
     };
 
-    // `devices` and `log` have to outlive it. A trace that cannot be written is a warning, and there is none.
+    // `devices` and `log` have to outlive it. A trace that cannot be written is a warning, and there is none. A
+    // profiler has to listen already.
     CallObserver(Options options, const Devices &devices, const Log &log);
     CallObserver(const CallObserver &) = delete;
     CallObserver &operator=(const CallObserver &) = delete;
     ~CallObserver();
 
-    // False where there was nothing to watch for, or no trace could be written.
-    bool watches() const { return ring_ != nullptr || is_counting(); }
+    // False where there was nothing to watch for: no profiler listens, and no file is wanted or can be written.
+    bool watches() const { return ring_ != nullptr || ranges_ != nullptr || is_counting(); }
 
     // `provider`: of a device that calls make current; null for others.
     ObservedCall observe(opdock_kernel kernel, CallText text, DLDevice device, const DeviceProvider *provider);
@@ -89,6 +91,7 @@ class CallObserver {
     CallTable table_;
     std::map<std::pair<int32_t, int32_t>, std::unique_ptr<DeviceTimer>> timers_;
     std::unique_ptr<TraceRing> ring_;
+    const std::unique_ptr<ProfilerRanges> ranges_;
 
     std::unique_ptr<BackgroundThread> writer_; // of the record; last, as it uses the rest
 };

@@ -1,6 +1,7 @@
 // What a watching kernel (dispatch/observed_kernel.hpp) needs of its call.
 #pragma once
 
+#include "observe/profiler_ranges.hpp"
 #include "opdock/opdock.h"
 
 namespace opdock::core {
@@ -17,7 +18,10 @@ struct ObservedCall {
     TraceRing *ring = nullptr; // null: no trace
     bool counts = false;
     const TickClock *clock = nullptr;
-    DeviceTimer *timer = nullptr; // null: the host's clock alone
+    DeviceTimer *timer = nullptr;           // null: the host's clock alone
+    const ProfilerRanges *ranges = nullptr; // null: no profiler listens
+    const ProfilerRanges::Name *range = nullptr;
+    opdock_kernel in_range = nullptr; // the one that the range is around
 };
 
 } // namespace opdock::core

@@ -46,8 +46,8 @@ class Configs {
     // that nothing is known of.
     std::unique_ptr<DeploymentTuning> of(const Catalog &catalog, const Implementation &implementation,
                                          DLDevice device) const;
-    // How those of an op stood on calls of one bucket. What the database has of an implementation is read when it is
-    // first asked about on a device. None with TUNE=off and for a device that nothing is known of.
+    // Results of measurements that compare an op's implementations on calls of one bucket. The database is read for an
+    // implementation when its device is first asked about. None with TUNE=off, and none for an unknown device.
     std::vector<RaceStanding> standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
                                         const std::string &dtypes, const std::string &key) const;
     // Keeps them, the first being the one that the order alone has first, for the calls that come, in this process and

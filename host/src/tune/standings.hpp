@@ -1,4 +1,4 @@
-// How implementations of an op stood against each other when they were timed on calls of one bucket.
+// Results of measurements that compare the implementations of an op on calls of one bucket.
 #pragma once
 
 #include <cstddef>

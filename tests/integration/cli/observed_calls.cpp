@@ -1,4 +1,4 @@
-// What a program's environment makes its host tell: PLUGIN_METRICS and PLUGIN_REPORT.
+// Output of a host that its program's environment asks for: PLUGIN_METRICS, PLUGIN_REPORT and profilers.
 #include <fstream>
 #include <iterator>
 
@@ -57,3 +57,16 @@ TEST_CASE("a wrong value of either variable is an error that names it") {
     run.with("PLUGIN_METRICS", "/tmp/opdock-%p.prom,often");
     CHECK(contains(run.run(three_calls).err, "PLUGIN_METRICS, column 1: expected seconds"));
 }
+
+#ifdef OPDOCK_HAS_NVTX
+TEST_CASE("kernels are ranges in the domain opdock of a profiler that listens by NVTX") {
+    PluginRun run({CPU_PLUGIN, REFERENCE_PLUGIN});
+    const Finished without = run.run(three_calls);
+    REQUIRE(without.code == 0);
+    CHECK_FALSE(contains(without.err, "nvtx"));
+    run.with("NVTX_INJECTION64_PATH", fixture("profiler"));
+    const Finished watched = run.run(three_calls);
+    REQUIRE(watched.code == 0);
+    CHECK(contains(watched.err, "nvtx: opdock { gelu default.cpu\nnvtx: opdock }\n"));
+}
+#endif
