@@ -3,7 +3,11 @@
 #include <dlfcn.h>
 
 #ifdef OPDOCK_HAS_NVTX
+#include <stdlib.h> // NOLINT(modernize-deprecated-headers): the headers below include it
+// The headers load the library that NVTX_INJECTION64_PATH names: not into a program with more rights than its caller.
+#define getenv secure_getenv // NOLINT(bugprone-reserved-identifier,cppcoreguidelines-macro-usage)
 #include <nvtx3/nvToolsExt.h>
+#undef getenv
 #endif
 
 namespace opdock::core {

@@ -230,9 +230,9 @@ TEST_CASE("the report as JSON has every key of its schema") {
     CHECK(output["not_finite"] == 0);
     CHECK(output["first"].size() == 3);
     CHECK(output["file"].is_null());
-    CHECK(output.size() == 9);
+    CHECK(output.size() == 11);
     CHECK(report["fallback_to_cpu"] == false);
-    CHECK(report.size() == 9);
+    CHECK(report.size() == 10);
 }
 
 TEST_CASE("repeating shows minimum and median") {

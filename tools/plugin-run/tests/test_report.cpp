@@ -18,6 +18,7 @@ const opdock::cli::Page plain(false);
 struct Call {
     explicit Call(std::vector<Named> outputs, uint32_t dtype = OPDOCK_F32) {
         request.op = "rmsnorm_fwd";
+        request.device = "cpu";
         request.inputs = {{"input", "random:f32[2,2]"}, {"weight", "ones:f32[2]"}};
         request.outputs = std::move(outputs);
         arguments = match(request, signature);
@@ -101,5 +102,6 @@ TEST_CASE("the same report is JSON") {
     CHECK(report["inputs"][0] ==
           json::parse(R"({"name": "input", "source": "random", "dtype": "f32", "shape": [2, 2]})"));
     CHECK(report["outputs"] == json::parse(R"([{"name": "output", "dtype": "f32", "shape": [2, 2], "min": 1.0,
-        "max": 1.0, "mean": 1.0, "not_finite": 0, "first": [1.0, 1.0, 1.0, 1.0], "file": "y.safetensors:a"}])"));
+        "max": 1.0, "mean": 1.0, "not_finite": 0, "first": [1.0, 1.0, 1.0, 1.0], "from_program": null, "from_shadow": null,
+        "file": "y.safetensors:a"}])"));
 }
