@@ -1,8 +1,8 @@
-# opdock_group_sources(RESULT FILE...) compiles some files of tests as one, which takes less than half of the time: most of
-# it goes into the headers that they share. Files of tests name their helpers alike, so that each is in a namespace of its
-# own, after the headers that any of them includes.
+# opdock_group_sources(RESULT FILE...) compiles several test files as one, which takes less than half of the time: most
+# of it goes into the headers that they share. Test files use the same names for their helpers, so each is put into its
+# own namespace, after the headers that any of them includes.
 #
-# RESULT is the list of what to compile in their place. Paths are relative to the calling folder.
+# RESULT receives the sources to compile instead. Paths are relative to the calling folder.
 
 if(CMAKE_SCRIPT_MODE_FILE) # cmake -D OUTPUT=... -D SOURCES=... -P: writes one of them
     set(includes "")
@@ -18,7 +18,7 @@ if(CMAKE_SCRIPT_MODE_FILE) # cmake -D OUTPUT=... -D SOURCES=... -P: writes one o
     set(content "")
     foreach(line IN LISTS includes)
         string(REGEX REPLACE "^# *include +" "" header "${line}")
-        # Some are included under a condition.
+        # Some headers are included under a condition.
         string(APPEND content "#if __has_include(${header})\n${line}\n#endif\n")
     endforeach()
     file(CONFIGURE OUTPUT "${OUTPUT}" CONTENT "${content}${bodies}" @ONLY)

@@ -7,7 +7,7 @@ namespace acme {
 
 namespace {
 
-// Read at the first call and kept: kernels run on many threads, and getenv is not safe beside setenv. Not read in
+// Read once, at the first call: kernels run on many threads, and getenv is not safe beside setenv. Not read in
 // opdock_register, which must not depend on the environment.
 const std::string &failing_ops() {
     static const std::string list = [] {

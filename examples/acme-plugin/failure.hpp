@@ -7,7 +7,7 @@
 
 namespace acme {
 
-// OK unless ACME_FAIL names `op`. To be asked before anything is written: the failure is a clean one.
+// Returns OK unless ACME_FAIL names `op`. Call it before anything is written: the failure is a clean one.
 opdock::Status asked_to_fail(std::string_view op);
 
 } // namespace acme

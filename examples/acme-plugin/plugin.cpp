@@ -1,4 +1,4 @@
-// Who I am and what I register.
+// Identity of the plugin and its registrations.
 #include "opdock/plugin.hpp"
 #include "opdock/standard_ops.h"
 

@@ -12,7 +12,7 @@ namespace {
 
 // 1. Define. The same code could be a plugin.
 //
-// What this leaves to others is said before it is chosen: a prepared call has nobody to fall back to.
+// Declares the calls that it declines before it is chosen: a prepared call has no fallback.
 opdock::Status plain_only(const opdock::Problem &problem) {
     if (problem.get_bool(1) || problem.has_output(1)) {
         return opdock::unsupported("zero_centered_gamma and rsigma are left to others");
@@ -25,7 +25,7 @@ opdock::Status my_rmsnorm(const opdock::Call &call) {
     const auto weight = call.input<const float>(1);
     const auto output = call.output<float>(0);
     const double eps = call.get_float(0);
-    // Calls that were not prepared come here without asking plain_only.
+    // Calls that were not prepared get here without a check by plain_only.
     if (opdock::Status status = plain_only(call); !status.ok()) {
         return status;
     }
@@ -43,7 +43,7 @@ opdock::Status my_rmsnorm(const opdock::Call &call) {
     return {};
 }
 
-// 2. Register: the function that a plugin exports as opdock_register.
+// 2. Register: the same function that a plugin exports as opdock_register.
 opdock_status register_mine(opdock_registry *registry) {
     return opdock::register_plugin(registry, [](opdock::Registry &mine) {
         mine.implement(opdock::ops::rmsnorm_fwd, opdock::Impl("vendor.mine")
@@ -75,7 +75,7 @@ int main() {
         }
         std::cout << "\n";
 
-        // What it does not support, a prepared call is not bound to.
+        // A prepared call is not bound to an implementation that does not support it.
         std::vector<float> r(1);
         const opdock::Tensor rsigma(r.data(), opdock::f32, {});
         const opdock::Prepared prepared =

@@ -8,7 +8,7 @@
 namespace npu {
 namespace {
 
-// The host asks for indices below what count() says, on any thread, whichever device is current there.
+// The host passes indices below count(), on any thread, whichever device is current there.
 
 opdock_status count(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t *count) {
     *count = nova::device_count();
@@ -69,12 +69,12 @@ opdock_status stream_destroy(const opdock_host_api * /*host*/, void * /*user_dat
 
 opdock_status stream_synchronize(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/,
                                  void * /*stream*/) {
-    return OPDOCK_OK; // all that was queued has run
+    return OPDOCK_OK; // all queued work has run
 }
 
 opdock_status stream_is_capturing(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/,
                                   void * /*stream*/, int32_t *capturing) {
-    *capturing = 0; // it has no graphs
+    *capturing = 0; // there are no graphs
     return OPDOCK_OK;
 }
 
@@ -106,7 +106,7 @@ opdock_status event_elapsed(const opdock_host_api * /*host*/, void * /*user_data
 opdock_device_provider provider() {
     opdock_device_provider device = {};
     device.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed);
-    // DLPack's type for devices that it has no name for. A framework's tensors have it too.
+    // DLPack's type for devices without a name of their own. A framework's tensors use it too.
     device.dl_device_type = kDLExtDev;
     device.device = type;
     device.stream_type = "nova::Stream *";

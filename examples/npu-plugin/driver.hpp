@@ -1,5 +1,5 @@
-// The runtime library of a made-up accelerator, in place of the one that a vendor has. Its memory is the machine's, and
-// what is queued on a stream has run when the call returns.
+// The runtime library of a made-up accelerator, in place of a vendor's. Its memory is the machine's, and work queued on
+// a stream has run when the call returns.
 #pragma once
 
 #include <chrono>
@@ -16,15 +16,15 @@ struct Event {
     std::chrono::steady_clock::time_point time;
 };
 
-// NOVA_DEVICES, 2 without it.
+// The value of NOVA_DEVICES; 2 if it is not set.
 int device_count();
 
 void make_current(int device);
 int current_device();
 
-inline constexpr std::size_t memory = std::size_t{1} << 30; // of a device, in bytes
+inline constexpr std::size_t memory = std::size_t{1} << 30; // per device, in bytes
 
-// Aligned to 256 bytes. Null when there is not that much.
+// Aligned to 256 bytes. Null if there is not enough memory.
 void *allocate(std::size_t bytes);
 void release(void *pointer);
 void copy(void *to, const void *from, std::size_t bytes, Stream *stream);

@@ -1,4 +1,4 @@
-// Who I am and what I register: a device type, and what runs on it.
+// Identity of the plugin and its registrations: a device type, and the ops that run on it.
 #include "opdock/plugin.hpp"
 #include "opdock/standard_ops.h"
 
@@ -11,8 +11,8 @@ namespace {
 
 void register_all(opdock::Registry &registry) {
     registry.device(npu::provider());
-    // As frameworks know it: torch calls the device "npu" and dispatches by PrivateUse1. No command asks for the
-    // device, since the provider counts them.
+    // The vendor as known to frameworks: torch calls the device "npu" and dispatches by PrivateUse1. No query command
+    // is needed, since the provider counts the devices.
     registry.vendor({"nova", "npu", "PrivateUse1", ""});
     registry.implement(
         opdock::ops::relu,

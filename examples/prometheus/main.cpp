@@ -1,8 +1,8 @@
-// A program that answers Prometheus itself, with prometheus-cpp. PLUGIN_METRICS writes a file, and needs no code.
+// A program that serves Prometheus itself, with prometheus-cpp. PLUGIN_METRICS writes a file, and needs no code.
 //
 //     serve-metrics [ADDRESS:PORT]      127.0.0.1:9464 when not given; port 0 takes a free one
 //
-// It makes some calls, prints its port, and answers until its standard input ends.
+// It makes some calls, prints its port, and serves until its standard input ends.
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -34,12 +34,12 @@ prometheus::ClientMetric metric_of(const json &one, double value) {
     return metric;
 }
 
-// The names are those of the file that PLUGIN_METRICS writes. The host outlives it.
+// The names are those in the file that PLUGIN_METRICS writes. The host outlives this object.
 class Counters : public prometheus::Collectable {
   public:
     explicit Counters(const opdock::Host &host) : host_(host) {}
 
-    // On a thread of the server, at each scrape. Threads that make calls do not wait for it.
+    // Runs on a thread of the server, at each scrape. Threads that make calls do not wait for it.
     std::vector<prometheus::MetricFamily> Collect() const override {
         prometheus::MetricFamily served = counter("opdock_served_total", "Calls that an implementation served.");
         prometheus::MetricFamily declined = counter("opdock_declined_total", "Calls that an implementation declined.");
@@ -67,7 +67,7 @@ class Counters : public prometheus::Collectable {
 int main(int argc, char **argv) {
     try {
         opdock::Host host;
-        const auto counters = std::make_shared<Counters>(host); // the server keeps a weak pointer
+        const auto counters = std::make_shared<Counters>(host); // the server keeps only a weak pointer
         prometheus::Exposer server(argc > 1 ? argv[1] : "127.0.0.1:9464", 1);
         server.RegisterCollectable(counters);
 

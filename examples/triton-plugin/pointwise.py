@@ -1,4 +1,4 @@
-"""The first step: kernels in which each element stands for itself."""
+"""The first step: elementwise kernels."""
 
 import triton
 import triton.language as tl

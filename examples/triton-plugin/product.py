@@ -39,7 +39,7 @@ def matmul(
     BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr,
 ):
-    # Tiles in groups of GROUP rows of tiles, so that what one tile reads is in the L2 cache for the next.
+    # Tiles are processed in groups of GROUP rows of tiles, so that the L2 cache keeps data for the next tile.
     tile = tl.program_id(0)
     batch = tl.program_id(1).to(tl.int64)
     tiles_m = tl.cdiv(m, BLOCK_M)
@@ -52,7 +52,7 @@ def matmul(
     row = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     column = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
-    # Rows and columns behind the end are read again from the beginning, and not stored.
+    # Rows and columns past the end are read again from the beginning, and not stored.
     row_read = (row % m).to(tl.int64)
     column_read = (column % n).to(tl.int64)
     a += batch * stride_a + row_read[:, None] * stride_am + inner[None, :] * stride_ak

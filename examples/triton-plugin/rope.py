@@ -6,7 +6,7 @@ import triton.language as tl
 
 @triton.jit
 def rope(input, freqs, output, b, h, d, r, interleaved: tl.constexpr, HALF: tl.constexpr, REST: tl.constexpr):
-    token = tl.program_id(0)  # of all sequences
+    token = tl.program_id(0)  # over all sequences
     place = (token.to(tl.int64) * h + tl.program_id(1)) * d
     pair = tl.arange(0, HALF)
     there = pair < r // 2
@@ -19,6 +19,6 @@ def rope(input, freqs, output, b, h, d, r, interleaved: tl.constexpr, HALF: tl.c
     y = tl.load(input + place + second, there, other=0).to(tl.float32)
     tl.store(output + place + first, (x * tl.cos(angle1) - y * tl.sin(angle1)).to(output.dtype.element_ty), there)
     tl.store(output + place + second, (y * tl.cos(angle2) + x * tl.sin(angle2)).to(output.dtype.element_ty), there)
-    for start in range(r, d, REST):  # what is not rotated
+    for start in range(r, d, REST):  # the dims that are not rotated
         at = start + tl.arange(0, REST)
         tl.store(output + place + at, tl.load(input + place + at, at < d), at < d)

@@ -9,7 +9,7 @@ def _weight(weight, at, there, gamma):
     return tl.load(weight + at, there, other=0).to(tl.float32) + gamma
 
 
-# A row is one block, so that it is read once; BLOCK is at least n.
+# A row is one block, so it is read once; BLOCK is at least n.
 @triton.jit
 def rmsnorm_fwd(input, weight, output, rsigma, n, eps, gamma, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
@@ -23,7 +23,7 @@ def rmsnorm_fwd(input, weight, output, rsigma, n, eps, gamma, BLOCK: tl.constexp
         tl.store(rsigma + row, r)
 
 
-# Each program takes every PROGRAMS-th row, and leaves one row of sums for grad_weight.
+# Each program processes every PROGRAMS-th row, and writes one row of sums for grad_weight.
 @triton.jit
 def rmsnorm_bwd(
     grad,
@@ -69,7 +69,7 @@ def sum_columns(sums, output, rows, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr
     tl.store(output + column, result.to(output.dtype.element_ty), column < n)
 
 
-# From here on a row may be longer than a block.
+# From here on, a row may be longer than a block.
 @triton.jit
 def layernorm_fwd(input, weight, bias, output, mu, rsigma, n, eps, gamma, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
@@ -98,8 +98,8 @@ def layernorm_fwd(input, weight, bias, output, mu, rsigma, n, eps, gamma, BLOCK:
         tl.store(rsigma + row, r)
 
 
-# The largest element of a row, times scale, and the sum of exp(scale * x - largest): one pass, whose sum is scaled anew
-# where a block has a larger element.
+# Returns the largest element of a row, times scale, and the sum of exp(scale * x - largest): one pass, which rescales
+# the sum when a block has a larger element.
 @triton.jit
 def _maximum_and_sum(row, n, scale, BLOCK: tl.constexpr):
     largest = -float("inf")
@@ -109,7 +109,7 @@ def _maximum_and_sum(row, n, scale, BLOCK: tl.constexpr):
         x = tl.load(row + at, at < n, other=0).to(tl.float32)
         x = tl.where(at < n, x * scale, -float("inf"))
         new = tl.maximum(largest, tl.max(x, axis=0))
-        # Where nothing but -inf was seen yet, the difference would be no number.
+        # While only -inf has been seen, the difference would be NaN.
         finite = tl.where(new == -float("inf"), 0.0, new)
         total = total * tl.exp(largest - finite) + tl.exp(x - finite)
         largest = new

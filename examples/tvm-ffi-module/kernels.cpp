@@ -1,4 +1,4 @@
-// A module of tvm-ffi as its users write it: two functions that get their outputs as tensors.
+// A tvm-ffi module as its users write it: two functions that receive their outputs as tensors.
 #include <cmath>
 
 #include <tvm/ffi/tvm_ffi.h>
@@ -9,7 +9,7 @@ static const float *row_of(ffi::TensorView tensor, int64_t row) {
     return static_cast<const float *>(tensor.data_ptr()) + row * tensor.size(tensor.ndim() - 1);
 }
 
-// output = input / (1 + exp(-input)), of each element
+// output = input / (1 + exp(-input)), elementwise
 void silu(ffi::TensorView output, ffi::TensorView input) {
     const auto *x = static_cast<const float *>(input.data_ptr());
     auto *y = static_cast<float *>(output.data_ptr());
@@ -17,7 +17,7 @@ void silu(ffi::TensorView output, ffi::TensorView input) {
         y[i] = x[i] / (1 + std::exp(-x[i]));
 }
 
-// output = input / sqrt(mean(input^2) + eps) * weight, of each row
+// output = input / sqrt(mean(input^2) + eps) * weight, for each row
 void rmsnorm(ffi::TensorView output, ffi::TensorView input, ffi::TensorView weight, double eps) {
     if (input.ndim() != 2)
         TVM_FFI_THROW(ValueError) << "rmsnorm takes a matrix, and the input has " << input.ndim() << " dims";

@@ -7,11 +7,11 @@
 
 #include "probe/transcript_format.h"
 
-static pid_t owner; /* 0: whoever writes */
+static pid_t owner; /* 0: any process may write */
 static unsigned char *buffer;
 static size_t used;
 static size_t room;
-static size_t record; /* where the current one begins */
+static size_t record; /* start of the current record */
 
 static void reserve(size_t size) {
     if (room - used >= size) {
@@ -54,7 +54,7 @@ void add_text(const char *text) {
 void begin_record(uint8_t kind) {
     record = used;
     add_u8(kind);
-    add_u32(0); /* the size, which end_record knows */
+    add_u32(0); /* size, filled in by end_record */
 }
 
 void end_record(void) {
@@ -80,7 +80,7 @@ void keep_channel(void) {
 void flush_channel(void) {
     size_t sent = 0;
     if (owner != 0 && getpid() != owner) {
-        _exit(1); /* a copy that the plugin made; the plugin is judged by how the process that is tried ends */
+        _exit(1); /* a copy made by the plugin; only the end of the tried process counts */
     }
     while (sent < used) {
         const ssize_t wrote = write(OPDOCK_PROBE_CHANNEL, buffer + sent, used - sent);

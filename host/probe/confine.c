@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Known to newer kernels than the headers of older systems. */
+/* Missing in the headers of older systems. */
 #ifndef LANDLOCK_ACCESS_FS_REFER
 #define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
 #endif
@@ -27,7 +27,7 @@
 #define LANDLOCK_SCOPE_SIGNAL (1ULL << 1)
 #endif
 
-/* All that this file knows of the kernel's; the kernel takes zeros for what it does not know. */
+/* All kernel fields that this file uses; the kernel accepts zeros for fields that it does not know. */
 struct landlock_rules {
     uint64_t handled_access_fs;
     uint64_t handled_access_net;
@@ -40,7 +40,7 @@ struct landlock_rules {
      LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |                     \
      LANDLOCK_ACCESS_FS_MAKE_SYM)
 
-/* Those that the kernel knows for a file that is no folder. */
+/* The subset that the kernel accepts for a file that is not a directory. */
 #define CHANGES_OF_ONE_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
 
 static void allow_changes(int ruleset, uint64_t changes, const char *path) {
@@ -55,17 +55,17 @@ static void allow_changes(int ruleset, uint64_t changes, const char *path) {
     close(file);
 }
 
-/* Numbers of the drivers of terminals, whatever their files are called. */
+/* Device numbers of terminal drivers, independent of file names. */
 struct terminal_drivers {
     unsigned majors[64];
     unsigned count;
 };
 
 static struct terminal_drivers find_terminal_drivers(void) {
-    /* Consoles, /dev/tty and its like, screens of consoles, and pseudoterminals: should nobody list them. */
+    /* Consoles, /dev/tty, console screens and pseudoterminals: the default if nothing lists them. */
     struct terminal_drivers found = {{4, 5, 7, 136, 137, 138, 139, 140, 141, 142, 143}, 11};
     char line[256];
-    FILE *const drivers = fopen("/proc/tty/drivers", "re"); /* name, file, number, its range, what it is */
+    FILE *const drivers = fopen("/proc/tty/drivers", "re"); /* name, file, major, minor range, type */
     while (drivers != NULL && fgets(line, sizeof line, drivers) != NULL) {
         unsigned *const next = &found.majors[found.count];
         if (found.count < sizeof found.majors / sizeof *found.majors && sscanf(line, "%*s %*s %u", next) == 1) {
@@ -82,7 +82,7 @@ static int is_terminal(const struct terminal_drivers *terminals, const char *pat
     struct stat status;
     unsigned i;
     if (stat(path, &status) != 0) {
-        return 1; /* nobody knows */
+        return 1; /* cannot be determined */
     }
     for (i = 0; i < terminals->count; ++i) {
         if (major(status.st_rdev) == terminals->majors[i]) {
@@ -92,8 +92,8 @@ static int is_terminal(const struct terminal_drivers *terminals, const char *pat
     return 0;
 }
 
-/* Recognizes files of /dev that are no devices to compute on: terminals, logs, disks, and what a person or
- * the machine itself works with. */
+/* Recognizes files of /dev that are not compute devices: terminals, logs, disks, and devices used by people or by the
+ * machine itself. */
 static int is_no_accelerator(const char *name) {
     static const char *const kinds[] = {"tty",  "pts",  "ptmx",  "console", "vcs",  "vcsa",   "vcsu",
                                         "hvc",  "kmsg", "mem",   "port",    "nvme", "ng",     "sg",
@@ -103,14 +103,14 @@ static int is_no_accelerator(const char *name) {
     for (i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
         const size_t length = strlen(kinds[i]);
         if (strncmp(name, kinds[i], length) == 0 && (name[length] < 'a' || name[length] > 'z')) {
-            return 1; /* tty, tty0, ttyS0; not ttyish */
+            return 1; /* matches tty, tty0, ttyS0; not ttyish */
         }
     }
     return 0;
 }
 
-/* All character devices of /dev and its folders but the above, since vendors name their devices as they like. Nothing
- * is made or removed there, where links name disks. */
+/* Allows all character devices below /dev except those above, because vendors name their devices freely. Files cannot
+ * be created or removed there, where links name disks. */
 static void allow_devices(int ruleset, uint64_t changes, const struct terminal_drivers *terminals, const char *folder,
                           int depth) {
     enum { deepest = 3 };
@@ -134,9 +134,9 @@ static void allow_devices(int ruleset, uint64_t changes, const struct terminal_d
     (void)closedir(devices);
 }
 
-/* Files can be read, and changed only where libraries keep what lasts no longer than a process: an entry says what the
- * plugin brings and has nothing to write. Runtimes of devices open files of /dev and of their driver for writing. Of
- * /proc the process has its own part: the host's says for instance what the kernel ends first when memory runs out. */
+/* Files can be read; they can be changed only where libraries keep data that does not outlive a process: an entry
+ * describes its plugin and has nothing to write. Device runtimes open files of /dev and of their driver for writing. In
+ * /proc the process may write only to its own part: the host's part includes, for instance, its OOM score. */
 static int forbid_changes_outside(int may_use_devices) {
     static const char *const folders[] = {"/proc/self", "/tmp", "/dev/shm"};
     static const char *const files[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
@@ -146,7 +146,7 @@ static int forbid_changes_outside(int may_use_devices) {
     int is_done;
     const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 1) {
-        return 1; /* not in this kernel, or switched off */
+        return 1; /* not supported by this kernel, or disabled */
     }
     memset(&rules, 0, sizeof rules);
     rules.handled_access_fs = CHANGES_OF_FILES;
@@ -173,8 +173,8 @@ static int forbid_changes_outside(int may_use_devices) {
     return is_done;
 }
 
-/* Drops the capabilities of root, and those that a user has in a new user namespace. One stays: the probe reads what
- * belongs to others, as a host of root's does. */
+/* Drops the capabilities of root, and those of a user in a new user namespace, except one: the probe reads files of
+ * other users, as a host run by root does. */
 static void give_up_rights(void) {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct rights[_LINUX_CAPABILITY_U32S_3];
@@ -199,17 +199,17 @@ static void limit(int resource, rlim_t most) {
 }
 
 int confine_process(uint64_t most_memory, int may_use_devices, int is_alone) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with its keeper */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* end with the keeper */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_RTPRIO, 0); /* what the host was lent to run before others */
+    limit(RLIMIT_RTPRIO, 0); /* real-time rights lent to the host */
     limit(RLIMIT_NICE, 0);
 #ifndef PROBE_IS_SANITIZED
     if (most_memory != 0) {
-        /* Memory that can be written to, not addresses: runtimes reserve many more than they use. */
+        /* Limits writable memory, not address space: runtimes reserve far more than they use. */
         limit(RLIMIT_DATA, most_memory);
-        /* Shared memory does not count there. The keeper watches what is mapped; this bounds each file in memory. The
-         * signal is ignored: a file that is too large is an error for the plugin to see. */
+        /* RLIMIT_DATA ignores shared memory. The keeper watches mapped memory; this bounds each file in memory. The
+         * signal is ignored, so the plugin sees an error for a file that is too large. */
         limit(RLIMIT_FSIZE, most_memory);
         signal(SIGXFSZ, SIG_IGN);
     }

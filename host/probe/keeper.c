@@ -20,13 +20,13 @@
 static void write_file(const char *path, const char *text) {
     const int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file >= 0) {
-        (void)!write(file, text, strlen(text)); /* without it the user has another number there, and the same rights */
+        (void)!write(file, text, strlen(text)); /* on failure the user has another number there, with the same rights */
         close(file);
     }
 }
 
-/* Has the children of this process start in a new PID namespace. A user without rights needs a user namespace for
- * that, in which it has the number that it has here. */
+/* Makes children of this process start in a new PID namespace. Without privileges this needs a user namespace, in which
+ * the user keeps its number. */
 static int leave_processes(void) {
     const unsigned user = geteuid();
     const unsigned group = getegid();
@@ -45,9 +45,9 @@ static int leave_processes(void) {
     return 1;
 }
 
-/* The first process of the namespace: all others there end with it, daemons too. It is not the one that runs the
- * plugin's code, since signals that would end other processes do not end the first. It ends with the keeper: by the
- * signal, or, where that went before the signal was asked for, by the end of *lifeline, which the keeper alone holds.
+/* The first process of the namespace: all others there end with it, including daemons. It does not run the plugin's
+ * code, because the first process is immune to signals that would end others. It ends with the keeper: by signal, or,
+ * if the keeper ended too early for that, when *lifeline closes, which only the keeper holds.
  */
 static pid_t start_first_process(int *lifeline) {
     int ends[2];
@@ -73,7 +73,7 @@ static pid_t start_first_process(int *lifeline) {
     return first;
 }
 
-/* Reads the file, as text. */
+/* Reads the file as text. */
 static void read_file(const char *path, char *text, size_t size) {
     ssize_t got = -1;
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -89,14 +89,14 @@ static uint64_t kibibytes_in(const char *status, const char *name) {
     return found != NULL ? strtoull(found + strlen(name), NULL, 10) : 0;
 }
 
-/* Bytes that a process holds, as its status or that of one of its threads says; nothing in that of a thread that ended.
+/* Bytes that a process holds, according to its status or that of one of its threads; 0 for a thread that has ended.
  */
 static uint64_t bytes_in(const char *status) {
     return 1024 * (kibibytes_in(status, "\nRssAnon:") + kibibytes_in(status, "\nRssShmem:") +
-                   kibibytes_in(status, "\nVmPTE:")); /* tables of the pages, also of those that it only reads */
+                   kibibytes_in(status, "\nVmPTE:")); /* page tables, including those of read-only pages */
 }
 
-/* Tells whether the process is there while its folder of /proc cannot be read. */
+/* True if the process exists although its folder in /proc cannot be read. */
 static int is_hidden(const char *folder, pid_t process) {
     char path[64];
     snprintf(path, sizeof path, "%.40s/status", folder);
@@ -104,9 +104,9 @@ static int is_hidden(const char *folder, pid_t process) {
            faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0;
 }
 
-/* Bytes of memory that the process holds, whose folder of /proc this is, and those below it; what they share counts for
- * each. UINT64_MAX where there are more than `left` processes, or where one does not let itself be looked at: a process
- * that is not dumpable is hidden where /proc is mounted with hidepid. */
+/* Memory in bytes held by the process with this /proc folder and by its descendants; shared memory counts for each.
+ * UINT64_MAX if there are more than `left` processes, or if one cannot be inspected: a process that is not dumpable is
+ * hidden if /proc is mounted with hidepid. */
 static uint64_t memory_below(const char *process, int *left) {
     char path[64];
     char text[4096];
@@ -129,7 +129,7 @@ static uint64_t memory_below(const char *process, int *left) {
         if (thread->d_name[0] == '.') {
             continue;
         }
-        if (own == 0) { /* the first thread ended, and others have the memory */
+        if (own == 0) { /* the first thread has ended, and other threads hold the memory */
             snprintf(path, sizeof path, "%.24s/task/%.16s/status", process, thread->d_name);
             read_file(path, text, sizeof text);
             own = bytes_in(text);
@@ -152,13 +152,13 @@ static uint64_t memory_below(const char *process, int *left) {
     return *left < 0 ? UINT64_MAX : sum + own;
 }
 
-/* Limits of resources are each process's own, and count no shared memory. */
+/* Resource limits apply to each process separately, and do not count shared memory. */
 static int takes_too_much(uint64_t most_memory) {
-    int left = 256; /* processes: many, and a plugin that is opened has no reason for one */
+    int left = 256; /* processes: generous, since opening a plugin needs none */
     return most_memory != 0 && memory_below("/proc/self", &left) > most_memory;
 }
 
-/* Waits for the end of the child, of which SIGCHLD tells. */
+/* Waits for the end of the child, which SIGCHLD signals. */
 static int wait_for(pid_t child, const sigset_t *its_end, uint64_t most_memory) {
     const struct timespec moment = {0, 20000000};
     int status = 0;
@@ -178,7 +178,7 @@ static int wait_for(pid_t child, const sigset_t *its_end, uint64_t most_memory) 
     }
 }
 
-/* Whoever the child left behind, where no namespace ends with it: the keeper is their parent once theirs is gone. */
+/* Ends processes that the child left behind, if no namespace ends with it: orphans become the keeper's children. */
 static void end_those_left(void) {
     char path[64];
     char text[4096];
@@ -193,7 +193,7 @@ static void end_those_left(void) {
             return;
         }
         while ((child = strtol(at, &end, 10)) > 0) {
-            if (*end == ' ') { /* else the text was cut inside the number */
+            if (*end == ' ') { /* otherwise the text was truncated inside the number */
                 (void)kill((pid_t)child, SIGKILL);
             }
             at = end;
@@ -204,20 +204,20 @@ static void end_those_left(void) {
     }
 }
 
-/* Tells the host how the child ended, which it may not learn from the end of this process: a program may ignore
- * SIGCHLD, or wait for every child itself. */
+/* Reports to the host how the child ended, which the host may not learn from the end of this process: a program may
+ * ignore SIGCHLD, or wait for all children itself. */
 static void end_as(int status) {
-    const ssize_t sent = write(OPDOCK_PROBE_STATUS, &status, sizeof status); /* what fails is not known there */
+    const ssize_t sent = write(OPDOCK_PROBE_STATUS, &status, sizeof status); /* the host does not learn of a failure */
     (void)sent;
     if (WIFSIGNALED(status)) {
         const struct rlimit nothing = {0, 0};
-        (void)setrlimit(RLIMIT_CORE, &nothing); /* the core would be written where the host works */
-        (void)prctl(PR_SET_DUMPABLE, 0);        /* nor to the program that core_pattern names */
+        (void)setrlimit(RLIMIT_CORE, &nothing); /* the core would be written to the host's working directory */
+        (void)prctl(PR_SET_DUMPABLE, 0);        /* nor passed to the program in core_pattern */
         sigset_t all;
         sigfillset(&all);
         signal(WTERMSIG(status), SIG_DFL);
         (void)sigprocmask(SIG_UNBLOCK, &all, NULL);
-        (void)kill(getpid(), WTERMSIG(status)); /* raise() takes none of libc's own */
+        (void)kill(getpid(), WTERMSIG(status)); /* raise() rejects the signals that libc reserves */
     }
     _exit(WEXITSTATUS(status));
 }
@@ -232,11 +232,11 @@ int continue_in_kept_process(uint64_t most_memory) {
     int is_alone;
 
     (void)prctl(PR_SET_PDEATHSIG,
-                SIGKILL); /* a host that is gone waits for nothing, and all here end with this process */
+                SIGKILL); /* without a host nobody waits for the result, and all processes here end with this one */
     if (poll(&channel, 1, 0) > 0 && (channel.revents & POLLERR) != 0) {
-        _exit(1); /* it was gone before */
+        _exit(1); /* the host was gone before */
     }
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* so that whoever is left behind counts as one of its processes */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* so that orphans become children of this process */
     sigemptyset(&its_end);
     sigaddset(&its_end, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &its_end, &before);
@@ -248,7 +248,7 @@ int continue_in_kept_process(uint64_t most_memory) {
     child = fork();
     if (child > 0) {
         int status;
-        close(OPDOCK_PROBE_CHANNEL); /* so that it ends with the child */
+        close(OPDOCK_PROBE_CHANNEL); /* so that it closes when the child ends */
         close(OPDOCK_PROBE_DIRECTORY);
         status = wait_for(child, &its_end, most_memory);
         if (first > 0) {
@@ -263,7 +263,7 @@ int continue_in_kept_process(uint64_t most_memory) {
         close(lifeline);
     }
     if (is_alone && child == 0) {
-        (void)setpgid(0, 0); /* kill(0) reaches the group, and the keeper is in this one */
+        (void)setpgid(0, 0); /* kill(0) reaches the group, which includes the keeper */
     }
     return is_alone && child == 0;
 }

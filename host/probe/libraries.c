@@ -7,7 +7,7 @@
 #include "channel.h"
 #include "probe/transcript_format.h"
 
-/* Objects are listed in the order in which they came. */
+/* Objects are listed in load order. */
 struct Walk {
     int passed;
     int sent;
@@ -38,7 +38,7 @@ static int send_library(struct dl_phdr_info *object, size_t size, void *data) {
     opdock_transcript_library library;
     struct stat status;
     (void)size;
-    /* A relative path means something else in the host. */
+    /* A relative path has another meaning in the host. */
     if (walk->passed++ < before || object->dlpi_name[0] != '/' || strcmp(object->dlpi_name, walk->plugin) == 0 ||
         stat(object->dlpi_name, &status) != 0) {
         return 0;

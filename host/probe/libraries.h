@@ -1,12 +1,12 @@
-/* The libraries that come into the process with a plugin. A host that knows the plugin from its cache tries it again
- * when one of them is gone or was changed. */
+/* Libraries that come into the process with a plugin. If one of them was removed or changed, a host that has the plugin
+ * in its cache tries the plugin again. */
 #ifndef OPDOCK_PROBE_LIBRARIES_H
 #define OPDOCK_PROBE_LIBRARIES_H
 
-/* To be called before the plugin is opened: libraries that are there already do not count. */
+/* Call before the plugin is opened: libraries that are already loaded do not count. */
 void remember_libraries(void);
 
-/* Sends a record for each that came since, but for the file with this name, the plugin. */
+/* Sends a record for each library loaded since, except the plugin, whose file name this is. */
 void send_libraries(const char *plugin);
 
 #endif

@@ -1,7 +1,7 @@
 /* plugin-probe: opens one plugin, runs its entry and sends what it registered to the host that started it.
  *
- * A process of its own, so that code which crashes, hangs, exits or takes all memory costs nobody but itself. It links
- * libc alone, which makes it start in a millisecond, and lets a plugin meet nothing that the host brought. */
+ * A separate process, so that code that crashes, hangs, exits or takes all memory harms only itself. The probe links
+ * only libc, so that it starts in a millisecond and the plugin meets nothing that the host loaded. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,12 +28,12 @@
 #include "recorder.h"
 #include "traces.h"
 
-/* A host library that a plugin links finds this and knows that it must not open a host here. */
+/* A host library linked by a plugin finds this symbol and refuses to open a host here. */
 extern const char opdock_inside_probe;
 __attribute__((visibility("default"))) const char opdock_inside_probe = 1;
 
 #ifdef PROBE_IS_SANITIZED
-/* A probe that a plugin ends must end as it does without a sanitizer. */
+/* Without sanitizer handlers, so that a probe killed by a plugin ends as in a normal build. */
 #define SIGNALS_AS_THEY_ARE                                                                                            \
     "handle_segv=0:handle_abort=0:handle_sigill=0:handle_sigbus=0:handle_sigfpe=0:detect_leaks=0"
 const char *__asan_default_options(void);
@@ -73,7 +73,7 @@ static void send_empty(uint8_t kind) {
     end_record();
 }
 
-/* As the host and libraries do; the plugin may have forbidden that for the thread (ARCH_SET_CPUID). */
+/* Uses cpuid as hosts and libraries do; the plugin may have disabled it for the thread (ARCH_SET_CPUID). */
 static void ask_processor(void) {
 #if defined(__x86_64__)
     unsigned a = 0, b, c = 0, d;
@@ -105,8 +105,8 @@ static int try_plugin(const char *name) {
     }
     memcpy(&entry, &symbol, sizeof entry);
     record_registration(entry);
-    flush_channel();                            /* looking at what it left behind can end this process too */
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* as hosts do; it may forbid that for the process (PR_SET_TSC) */
+    flush_channel();                            /* inspecting what the plugin left may end this process too */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* as hosts do; plugins may disable it (PR_SET_TSC) */
     ask_processor();
     send_changes();
     send_libraries(path);
@@ -115,11 +115,11 @@ static int try_plugin(const char *name) {
 }
 
 static int count_threads(void) {
-    struct stat threads; /* each is a folder, and ".." is a link as well */
+    struct stat threads; /* each thread is a folder, and ".." is a link as well */
     return stat("/proc/self/task", &threads) == 0 ? (int)threads.st_nlink - 2 : -2;
 }
 
-/* Waits up to a quarter of a second for threads that the plugin started: one that crashes then would crash the host. */
+/* Waits up to 0.25 s for threads that the plugin started: a thread that crashes then would crash the host. */
 static void wait_for_threads(int before) {
     const long most = 250000000;
     struct timespec moment = {0, 50000};
@@ -130,14 +130,14 @@ static void wait_for_threads(int before) {
     }
 }
 
-/* Lets a signal go through that a timer sends when this process has computed for a while. */
+/* Uses enough CPU time for a CPU-time timer to send its signal. */
 static void compute_a_moment(void) {
     const clock_t end = clock() + CLOCKS_PER_SEC / 50;
     while (clock() < end) {
     }
 }
 
-/* Whether a timer of timer_create was set; it goes off now, and is set as before where it goes off again and again. */
+/* True if the timer_create timer was set; fires it now, and restores it if it is periodic. */
 static int goes_off(int timer) {
     struct itimerspec now;
     if (syscall(SYS_timer_gettime, timer, &now) != 0 || (now.it_value.tv_sec == 0 && now.it_value.tv_nsec == 0)) {
@@ -148,9 +148,9 @@ static int goes_off(int timer) {
     return syscall(SYS_timer_settime, timer, 0, &now, NULL) == 0;
 }
 
-/* Has each timer that the plugin set go off once. Returns whether there was one. */
+/* Makes each timer that the plugin set fire once. Returns whether there was one. */
 static int let_timers_go_off_once(void) {
-    static const int signals[] = {SIGALRM, SIGVTALRM, SIGPROF}; /* by ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF */
+    static const int signals[] = {SIGALRM, SIGVTALRM, SIGPROF}; /* of ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF */
     char line[256];
     FILE *timers;
     int is_set = 0;
@@ -163,8 +163,8 @@ static int let_timers_go_off_once(void) {
             was_raised = 1;
         }
     }
-    /* Those of timer_create have numbers of the kernel, which libc does not tell; where it does not list them either,
-     * the first ones are tried. */
+    /* Timers of timer_create have kernel numbers, which libc does not expose. If the kernel does not list them either,
+     * the first numbers are tried. */
     timers = fopen("/proc/self/timers", "re");
     while (timers != NULL && fgets(line, sizeof line, timers) != NULL) {
         if (sscanf(line, "ID: %d", &timer) == 1 && goes_off(timer)) {
@@ -185,10 +185,10 @@ static int let_timers_go_off_once(void) {
     return is_set || was_raised;
 }
 
-/* Has what the plugin left for later happen now, not a minute later in the host: signals that wait as long as they are
- * blocked, since the host puts its mask back, and timers. One whose signal ends the process would end the host. */
+/* Triggers now what the plugin left for later, not a minute later in the host: pending signals that it blocked, since
+ * the host restores its own mask, and timers. A signal that ends this process would end the host. */
 static void let_signals_come(void) {
-    enum { rounds = 8 }; /* of those that go off again and again, and of those that handlers set */
+    enum { rounds = 8 }; /* for periodic timers, and for timers set by handlers */
     sigset_t none;
     int round;
     sigemptyset(&none);
@@ -200,13 +200,13 @@ static void let_signals_come(void) {
     }
 }
 
-/* The plugin may have left threads, beside these that were there before, signals and timers: they run now. */
+/* Runs what the plugin may have left: threads beyond the `threads` that existed before, signals and timers. */
 static void see_what_is_left(int threads) {
     wait_for_threads(threads);
     let_signals_come();
 }
 
-/* As programs do: with the handlers that the plugin registered for it. What ends the child would end theirs. */
+/* Forks as programs do, which runs the plugin's fork handlers. What ends the child would end theirs. */
 static void fork_once(void) {
     int status;
     const pid_t child = fork();
@@ -219,7 +219,7 @@ static void fork_once(void) {
     }
 }
 
-/* Confines the process, or ends it before code of others runs. Nobody but the keeper writes to its status afterwards.
+/* Confines the process, or ends it before foreign code runs. Only the keeper writes to its status afterwards.
  */
 static void confine_or_end(uint64_t most_memory, int may_use_devices, int is_alone) {
     if (!confine_process(most_memory, may_use_devices, is_alone)) {
@@ -229,19 +229,19 @@ static void confine_or_end(uint64_t most_memory, int may_use_devices, int is_alo
     (void)close(OPDOCK_PROBE_STATUS);
 }
 
-/* Becomes the command, which may do what plugins for devices may do while they are tried, within the memory of those
- * without. */
+/* Executes the command, with the device access of device plugins on trial and the memory limit of plugins without
+ * devices. */
 static int ask_for_device(uint64_t most_memory, char **command) {
     (void)fcntl(OPDOCK_PROBE_CHANNEL, F_SETFD, FD_CLOEXEC);
     (void)fcntl(OPDOCK_PROBE_DIRECTORY, F_SETFD, FD_CLOEXEC);
     confine_or_end(most_memory, 1, continue_in_kept_process(most_memory));
-    (void)execv(command[0], command); /* and no shell, where it is no program */
+    (void)execv(command[0], command); /* execv, so no shell runs a file that is not a program */
     return errno == ENOENT    ? OPDOCK_PROBE_NOT_FOUND
            : errno == ENOEXEC ? OPDOCK_PROBE_NO_PROGRAM
                               : OPDOCK_PROBE_CANNOT_RUN;
 }
 
-/* All that is done with one file; it ends the process where the plugin cannot be opened. */
+/* Performs the whole trial of one file; ends the process if the plugin cannot be opened. */
 static void *try_file(void *name) {
     int threads;
     remember_process();
@@ -253,12 +253,12 @@ static void *try_file(void *name) {
     }
     see_what_is_left(threads);
     fork_once();
-    run_shutdowns(); /* a host does, and plugins end their threads there */
+    run_shutdowns(); /* hosts call them, and plugins end their threads there */
     see_what_is_left(threads);
     return NULL;
 }
 
-/* The C library keeps two signals to itself, and has what it starts ignore them. In a program they end it. */
+/* libc reserves two signals and makes programs that it starts ignore them. In a program their default ends it. */
 static void reset_signals_of_libc(void) {
     enum { FIRST = 32, LAST = 33 };
     const struct {
@@ -273,7 +273,7 @@ static void reset_signals_of_libc(void) {
     }
 }
 
-/* A program may run its threads in real time. A plugin that never ends would leave it no processor. */
+/* A program may run its threads in real time; a plugin that never ends would then occupy the processor. */
 static void leave_real_time(void) {
     const int policy = sched_getscheduler(0);
     if (policy != -1 &&
@@ -290,7 +290,7 @@ int main(int argc, char **argv) {
     int threads;
     int has_ends;
     leave_real_time();
-    (void)prctl(PR_SET_TIMERSLACK, 1); /* nanosecond, whatever the program lets its timers be late: they watch here */
+    (void)prctl(PR_SET_TIMERSLACK, 1); /* nanosecond; overrides the program's timer slack, because timers watch here */
     reset_signals_of_libc();
     has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
     if (has_ends && argc > 3 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
@@ -306,7 +306,7 @@ int main(int argc, char **argv) {
     most_held = argc == 4 ? strtoull(argv[3], NULL, 10) : most_memory;
     confine_or_end(most_memory, most_memory == 0, continue_in_kept_process(most_held));
     keep_channel();
-    /* On a thread that ends before the process does, as threads of hosts may: with the destructors of its data. */
+    /* Run on a thread that ends before the process, like threads of hosts, so that thread-local destructors run. */
     threads = count_threads();
     if (pthread_create(&thread, NULL, try_file, argv[1]) == 0) {
         (void)pthread_join(thread, NULL);
@@ -314,7 +314,7 @@ int main(int argc, char **argv) {
     } else {
         (void)try_file(argv[1]);
     }
-    send_empty(OPDOCK_RECORD_END); /* so far it did not end, with 0 neither */
+    send_empty(OPDOCK_RECORD_END); /* the process has not ended so far, not even with 0 */
     flush_channel();
-    exit(0); /* as the host's process will: with the plugin's destructors */
+    exit(0); /* like the host's process: runs the plugin's destructors */
 }

@@ -18,12 +18,12 @@ typedef struct shutdown_function {
 static shutdown_function *shutdowns;
 static size_t n_shutdowns;
 
-/* Like the host's registry: an error status after the entry returned, and after too many. */
+/* Like the host's registry: returns an error after the entry returned, and after too many registrations. */
 static int accepts(void) {
     return is_open && ++registrations <= OPDOCK_TRANSCRIPT_MOST_REGISTRATIONS;
 }
 
-/* As many bytes of a plugin's struct as both sides know. */
+/* Copies the bytes of a plugin's struct that both sides know. */
 static void copy_known(void *to, size_t size, const void *from) {
     uint32_t given;
     memcpy(&given, from, sizeof given);
@@ -32,7 +32,7 @@ static void copy_known(void *to, size_t size, const void *from) {
     memcpy(to, &given, sizeof given);
 }
 
-/* Says that there is nothing, or begins a struct. */
+/* Writes whether the struct is present. Returns true if it is. */
 static int begin_struct(const void *given) {
     add_u8(given != NULL);
     return given != NULL;
@@ -161,7 +161,7 @@ static opdock_status register_impl(opdock_registry *registry, const opdock_impl 
         FORGET(sent.dtypes);
         FORGET(sent.architectures);
         FORGET(sent.user_data);
-        /* Not a function, but whether it is there matters. */
+        /* Not a function, but its presence matters. */
         sent.knobs = impl.knobs != NULL ? (const opdock_knob *const *)(uintptr_t)1 : NULL;
         MARK(__typeof__(sent.kernel), sent.kernel);
         MARK(__typeof__(sent.available), sent.available);
@@ -192,7 +192,7 @@ static opdock_status register_impl(opdock_registry *registry, const opdock_impl 
 
 static void keep_shutdown(void (*function)(void *), void *user_data) {
     shutdown_function *more;
-    if ((n_shutdowns & (n_shutdowns - 1)) == 0) { /* full, or there is none yet */
+    if ((n_shutdowns & (n_shutdowns - 1)) == 0) { /* full, or not yet allocated */
         more = realloc(shutdowns, (n_shutdowns == 0 ? 1 : 2 * n_shutdowns) * sizeof *shutdowns);
         if (more == NULL) {
             abort();
@@ -224,7 +224,7 @@ static opdock_status registry_fail(opdock_registry *registry, opdock_status stat
     return status;
 }
 
-/* A kernel that calls this does not run here, so nobody but the entry does. */
+/* Kernels do not run here, so only the entry can call this. */
 static opdock_status host_fail(const opdock_host_api *host, opdock_status status, const char *message) {
     (void)host;
     if (is_open) {

@@ -1,6 +1,6 @@
-/* A seccomp filter: the system calls that reach into other processes, and those that change rights, fail with EPERM, as
- * they do for another user. The host belongs to the same user as the probe, so nothing else keeps a plugin from ending
- * it, and Landlock does not know of modes and owners of files. */
+/* A seccomp filter: system calls that reach into other processes, and those that change rights, fail with EPERM, as
+ * they do for another user. Probe and host have the same user, so nothing else keeps a plugin from killing the host,
+ * and Landlock does not cover modes and owners of files. */
 #include "confine.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 #ifdef NATIVE_CALLS
 
-/* Known to newer kernels than the headers of older systems; the same numbers on all machines. */
+/* Missing in the headers of older systems; the same numbers on all machines. */
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
 #endif
@@ -67,7 +67,7 @@ static void load(size_t offset) {
     add(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
-/* The lower half of an argument: process numbers and commands are ints. */
+/* Loads the lower half of an argument: process numbers and commands are ints. */
 static void load_argument(unsigned number) {
     load(offsetof(struct seccomp_data, args) + number * sizeof(uint64_t) +
          (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(uint32_t) : 0));
@@ -80,7 +80,7 @@ static void refuse(long call) {
     answer(refused);
 }
 
-/* Refuses the call where one of its arguments has this value. */
+/* Refuses the call if the argument has this value. */
 static void refuse_with(long call, unsigned argument, uint32_t value) {
     add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4);
     load_argument(argument);
@@ -89,7 +89,7 @@ static void refuse_with(long call, unsigned argument, uint32_t value) {
     load(offsetof(struct seccomp_data, nr));
 }
 
-/* Refuses the call where one of its arguments has one of these bits. */
+/* Refuses the call if the argument has any of these bits. */
 static void refuse_bits(long call, unsigned argument, uint32_t bits) {
     add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4);
     load_argument(argument);
@@ -98,13 +98,13 @@ static void refuse_bits(long call, unsigned argument, uint32_t bits) {
     load(offsetof(struct seccomp_data, nr));
 }
 
-/* As if the kernel did not know the call: the C library has another way. */
+/* Answers as if the kernel lacked the call: the C library then uses another. */
 static void hide(long call) {
     add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1);
     answer(SECCOMP_RET_ERRNO | ENOSYS);
 }
 
-/* Modes, owners, attributes and times of files that the user has anywhere; a file of root's that runs as root. */
+/* Modes, owners, attributes and times of any file of the user; set-user-ID files of root. */
 static void refuse_rights_of_files(void) {
     enum { AS_OWNER_OR_GROUP = 06000 };
 #ifdef SYS_chmod
@@ -135,11 +135,11 @@ static void refuse_rights_of_files(void) {
     refuse(SYS_file_setattr);
     refuse_bits(SYS_openat, 3, AS_OWNER_OR_GROUP);
     refuse_bits(SYS_mknodat, 2, AS_OWNER_OR_GROUP);
-    hide(SYS_openat2); /* its mode lies in memory */
+    hide(SYS_openat2); /* its mode is in memory, which filters cannot read */
 }
 
-/* Refuses requests that are this byte and one more: those of consoles, which were numbered before the upper half of a
- * request said what it does. */
+/* Refuses ioctl requests that are this byte and one more: console requests, numbered before the upper half of a request
+ * described it. */
 static void refuse_old_ioctls(uint32_t owner) {
     add(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 5);
     load_argument(1);
@@ -149,11 +149,11 @@ static void refuse_old_ioctls(uint32_t owner) {
     load(offsetof(struct seccomp_data, nr));
 }
 
-/* TCGETS2, by which tcgetattr asks since glibc 2.42: the header that has its struct excludes others. */
+/* TCGETS2, used by tcgetattr since glibc 2.42: the header with its struct conflicts with others. */
 #define TERMINAL_GET_2 0x802c542au
 
-/* Settings of terminals, and attributes that filesystems keep: a descriptor that was opened for reading is enough for
- * these. The second byte of a request says whose it is. */
+/* Refuses ioctls that change terminal settings or file attributes kept by filesystems: a read-only descriptor is enough
+ * for these. The second byte of a request identifies its owner. */
 static void refuse_ioctls(int may_use_devices) {
     static const uint32_t harmless[] = {TCGETS,   TERMINAL_GET_2, TIOCGPGRP, TIOCGSID, TIOCOUTQ, TIOCGWINSZ,
                                         FIONREAD, FIONBIO,        FIONCLEX,  FIOCLEX,  FIOASYNC, FS_IOC_GETFLAGS};
@@ -161,7 +161,7 @@ static void refuse_ioctls(int may_use_devices) {
                                       0x94 << 8, 0xf5 << 8};                   /* btrfs; f2fs */
     enum { N_HARMLESS = sizeof harmless / sizeof *harmless, N_OWNERS = sizeof owners / sizeof *owners };
     unsigned i;
-    if (!may_use_devices) { /* whatever else there is, it is no business of theirs */
+    if (!may_use_devices) { /* plugins without devices need no other requests */
         add(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, N_HARMLESS + 3);
         load_argument(1);
         for (i = 0; i < N_HARMLESS; ++i) {
@@ -185,12 +185,12 @@ static void refuse_ioctls(int may_use_devices) {
     load(offsetof(struct seccomp_data, nr));
 }
 
-/* Namespaces, in which a process has rights again; keys of the user's session; calls that no filter sees. */
+/* Namespaces, in which a process regains rights; keys of the user's session; calls that no filter sees. */
 static void refuse_other_rights(void) {
     refuse(SYS_unshare);
     refuse(SYS_setns);
     refuse_bits(SYS_clone, 0, CLONE_NEWUSER);
-    hide(SYS_clone3); /* its flags lie in memory */
+    hide(SYS_clone3); /* its flags are in memory, which filters cannot read */
     refuse(SYS_keyctl);
     refuse(SYS_add_key);
     refuse(SYS_request_key);
@@ -207,9 +207,9 @@ static void keep_to_itself(long call, unsigned argument) {
     load(offsetof(struct seccomp_data, nr));
 }
 
-/* Where numbers of other processes mean something. kill(0) reaches the process group, which is the probe's own. */
+/* Calls that take process numbers. kill(0) reaches the process group, which is the probe's own. */
 static void refuse_other_numbers(void) {
-    enum { AN_OWNER = 8, AN_OWNER_EX = 15 }; /* F_SETOWN, F_SETOWN_EX: who is sent SIGIO */
+    enum { AN_OWNER = 8, AN_OWNER_EX = 15 }; /* F_SETOWN, F_SETOWN_EX: set the receiver of SIGIO */
     keep_to_itself(SYS_kill, 0);
     keep_to_itself(SYS_tkill, 0);
     keep_to_itself(SYS_tgkill, 0);
@@ -237,7 +237,7 @@ int forbid_system_calls(int is_alone, int may_use_devices) {
 
     load(offsetof(struct seccomp_data, arch));
     add(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_CALLS, 1, 0);
-    answer(SECCOMP_RET_ERRNO | ENOSYS); /* the same calls by other numbers */
+    answer(SECCOMP_RET_ERRNO | ENOSYS); /* the same calls under other numbers */
     load(offsetof(struct seccomp_data, nr));
 #ifdef __x86_64__
     add(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1);
@@ -251,12 +251,12 @@ int forbid_system_calls(int is_alone, int may_use_devices) {
     refuse(SYS_pidfd_send_signal);
     refuse(SYS_pidfd_getfd);
     refuse(SYS_kcmp);
-    refuse(SYS_open_by_handle_at); /* root's way past Landlock, which cannot tell where such a file lies */
-    /* System V's objects outlive the process. */
+    refuse(SYS_open_by_handle_at); /* root could bypass Landlock with it, which cannot tell where such a file is */
+    /* System V objects outlive the process. */
     refuse(SYS_shmget);
     refuse(SYS_semget);
     refuse(SYS_msgget);
-    /* And those of other processes are found by numbers. */
+    /* And those of other processes can be found by number. */
     refuse(SYS_shmat);
     refuse(SYS_shmctl);
     refuse(SYS_semop);
@@ -267,30 +267,30 @@ int forbid_system_calls(int is_alone, int may_use_devices) {
     refuse(SYS_msgctl);
     refuse(SYS_mq_open);
     refuse(SYS_mq_unlink);
-    refuse(SYS_mq_timedsend); /* what lies where their file system is mounted can be opened for reading, and emptied */
+    refuse(SYS_mq_timedsend); /* queues in a mounted mqueue filesystem can be opened for reading, and emptied */
     refuse(SYS_mq_timedreceive);
     refuse(SYS_mq_notify);
     refuse(SYS_mq_getsetattr);
     refuse_ioctls(may_use_devices);
-    refuse_with(SYS_fcntl, 1, F_SETLEASE); /* whoever opens the file waits */
-    refuse_old_ioctls('K');                /* keyboards, sounds and modes of consoles */
-    refuse_old_ioctls('V');                /* which console is seen, and its size; not video devices */
-    refuse_old_ioctls('L');                /* which loop devices there are */
+    refuse_with(SYS_fcntl, 1, F_SETLEASE); /* whoever opens the file would wait */
+    refuse_old_ioctls('K');                /* keyboard, sound and mode of consoles */
+    refuse_old_ioctls('V');                /* active console and its size; not video devices */
+    refuse_old_ioctls('L');                /* loop devices */
     refuse_old_ioctls(0x12);               /* disks */
-    refuse(SYS_setsid); /* the first of a session makes a terminal its own by opening it, and ends it with itself */
+    refuse(SYS_setsid); /* a session leader that opens a terminal takes it over, and hangs it up on exit */
     refuse_rights_of_files();
     refuse_other_rights();
     if (!is_alone) {
         refuse_other_numbers();
     }
-    if (!may_use_devices) { /* files that hold memory which no process has mapped, and so counts for none */
+    if (!may_use_devices) { /* files of memory that no process maps, and that therefore counts for none */
         hide(SYS_memfd_create);
         hide(SYS_memfd_secret);
     }
     answer(SECCOMP_RET_ALLOW);
     filter.len = length;
     filter.filter = program;
-    /* A program may forbid filters to itself; one that has too many is told so. */
+    /* A program may forbid filters for itself; too many filters are reported. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0 || errno != ENOMEM;
 }
 

@@ -25,7 +25,7 @@ static struct rlimit limits[RLIM_NLIMITS];
 static sigset_t blocked;
 static int niceness;
 
-/* How floating point rounds and whether it keeps numbers below the normal range; not the flags that operations set. */
+/* Floating-point rounding and subnormal control; without the flags that operations set. */
 static uint64_t float_control_now(void) {
 #if defined(__x86_64__)
     return __builtin_ia32_stmxcsr() & 0xffc0u;
@@ -96,7 +96,7 @@ static int has(char *const *list, const char *text) {
     return 0;
 }
 
-/* The name of a variable of `a` that `b` does not have with the same value. */
+/* Finds a variable of `a` that `b` lacks or has with another value. */
 static int find_difference(char *const *a, char *const *b, char *name, size_t size) {
     for (; a != NULL && *a != NULL; ++a) {
         if (!has(b, *a)) {

@@ -1,11 +1,11 @@
-/* What code that is merely loaded should leave as it is: signal handlers and mask, the locale, the working directory,
- * the environment, umask, limits, priority, how floating point rounds. A host has them in common with the plugin. */
+/* Process state that loading code must not change: signal handlers and mask, locale, working directory, environment,
+ * umask, limits, priority, floating-point control. A host shares it with the plugin. */
 #ifndef OPDOCK_PROBE_TRACES_H
 #define OPDOCK_PROBE_TRACES_H
 
 void remember_process(void);
 
-/* Sends a record for each thing that is no longer as it was. */
+/* Sends a record for each changed item. */
 void send_changes(void);
 
 #endif

@@ -11,20 +11,22 @@
 #   NO_INSTALL   Leave it in the build tree.
 #
 # The calling folder is on the include path. The target NAME is a normal CMake target: link libraries to it and set
-# properties as on any other. Only opdock_register is exported, and every symbol is bound when the library is opened, so
-# that a plugin that cannot work says so then and not in a call. A check after linking makes sure of the entry, of the
-# exported symbols and of the note, which a host would otherwise reject it for; plugin-ls --check judges all of the file.
+# properties as on any other. Only opdock_register is exported, and every symbol is bound when the library is opened,
+# so that a broken plugin fails then and not in a call. A check after linking verifies the entry, the exported symbols
+# and the note, for which a host would otherwise reject the plugin; plugin-ls --check checks the whole file.
 #
 # opdock_add_plugin_check(NAME [ARGUMENTS argument...])
 #
-# Adds tests that run plugin-check on the plugin NAME: `plugin-check: NAME OP` for each op that it brings, with all that
-# is required of its file. What ops there are ctest asks the plugin when it starts. Call enable_testing() in the top
-# folder of the project. ARGUMENTS go to plugin-check, such as --seed 1 for the same inputs each time or --glibc 2.28.
-# OPDOCK_PLUGIN_CHECK names the tool where it is neither in opdock's prefix nor on the PATH. Without it there are no tests.
+# Adds tests that run plugin-check on the plugin NAME: `plugin-check: NAME OP` for each of its ops, with all
+# requirements on its file. ctest asks the plugin for its ops when it starts. Call enable_testing() in the top folder
+# of the project. ARGUMENTS go to plugin-check, such as --seed 1 for the same inputs each time or --glibc 2.28.
+# OPDOCK_PLUGIN_CHECK names the tool if it is neither in opdock's prefix nor on the PATH. Without the tool there are
+# no tests.
 
 cmake_policy(VERSION 3.22)
 
-# At installation, whose prefix is not known before: says when no host looks in the plugin's folder by itself.
+# Runs at installation, since the prefix is not known before: reports if no host searches the plugin's folder by
+# itself.
 function(opdock_tell_unsearched name destination)
     if(TARGET opdock) # in its own tree: hosts look beside their library
         return()
@@ -75,7 +77,7 @@ function(opdock_add_plugin name)
     get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
     if(CXX IN_LIST languages)
         target_compile_features(${name} PRIVATE cxx_std_17)
-        # Without it, templates with static variables become process-wide (STB_GNU_UNIQUE), across version scripts of
+        # Otherwise templates with static variables become process-wide (STB_GNU_UNIQUE), despite version scripts of
         # other plugins, and keep a library from being closed.
         target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>)
     endif()
@@ -141,7 +143,7 @@ function(opdock_add_plugin_check name)
         endif()
         set(tool "${OPDOCK_PLUGIN_CHECK}")
     endif()
-    # The paths are known when the build is generated, the ops when the plugin is there.
+    # The paths are known when the build is generated, the ops once the plugin is built.
     set(list "${CMAKE_CURRENT_BINARY_DIR}/${name}-plugin-check.cmake")
     file(
         GENERATE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run after linking a plugin: cmake -DPLUGIN=libacme.so -DREADELF=readelf -P check-plugin.cmake
 #
-# Fails, and removes the library so that the next build links it again, when a host would reject it for its symbols or
-# for its note. What only the machine decides (libraries, CPU features) and the registration are left to hosts.
+# Fails if a host would reject the library for its symbols or for its note, and removes it so that the next build
+# links it again. Checks that depend on the machine (libraries, CPU features) and the registration are left to hosts.
 
 cmake_minimum_required(VERSION 3.22)
 
@@ -22,7 +22,7 @@ function(read_elf result)
     if(NOT status EQUAL 0)
         reject("cannot be checked: '${READELF} --wide ${ARGN}' failed: ${error}")
     endif()
-    # One list item per line; brackets would glue items together.
+    # Splits the output into one list item per line; brackets would join items.
     string(REGEX REPLACE "[][;]" "_" output "${output}")
     string(REPLACE "\n" ";" output "${output}")
     set(${result} "${output}" PARENT_SCOPE)
@@ -49,7 +49,7 @@ if(exported)
            "--export-dynamic or a second version script.")
 endif()
 
-# The payload of each note as bytes in hexadecimal, on the line that names the owner (GNU) or on the next (LLVM).
+# The payload of each note as hexadecimal bytes, on the line that names the owner (GNU) or on the next one (LLVM).
 read_elf(lines --notes)
 set(payloads)
 set(ours FALSE)
@@ -71,7 +71,7 @@ elseif(count GREATER 1)
            "Put OPDOCK_NOTE into one of its sources only.")
 endif()
 
-# From here on, the rules of hosts for what OPDOCK_NOTE was given.
+# From here on: the hosts' rules for the arguments of OPDOCK_NOTE.
 function(malformed what)
     reject("has a note that hosts do not understand: ${what}.\nCorrect what OPDOCK_NOTE is given (opdock/abi/note.h).")
 endfunction()

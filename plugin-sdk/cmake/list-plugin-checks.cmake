@@ -2,7 +2,7 @@
 # Included by ctest for each plugin of opdock_add_plugin_check, which sets name, cmake, tool, plugin and arguments.
 
 if(NOT EXISTS "${plugin}")
-    # ctest was started before the build, and has no CMAKE_COMMAND of its own.
+    # ctest was started before the build, and CMAKE_COMMAND is not set in it.
     add_test("plugin-check: ${name} is built" "${cmake}" -E cat "${plugin}")
     return()
 endif()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Run when a plugin is installed, with `name`, the `folder` it goes to and those that hosts look in, `searched`.
+# Runs when a plugin is installed, with its `name`, the `folder` it goes to, and the folders that hosts search,
+# `searched`.
 
 if(NOT IS_ABSOLUTE "${folder}")
     set(folder "${CMAKE_INSTALL_PREFIX}/${folder}")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who I am and what I register.
+// Identity of the plugin and its registrations.
 #include "opdock/plugin.hpp"
 #include "opdock/standard_ops.h"
 
@@ -15,14 +15,14 @@ namespace {
 using opdock::Impl;
 using opdock::kernel;
 
-// What depends on the machine or the environment belongs in Impl::available: this is the same everywhere.
+// Checks of the machine or the environment belong in Impl::available: registration is the same everywhere.
 //
-// impl_id names the implementation in policies and logs; dtypes are what T may be; tune_version is raised when tuned
-// knobs are no longer worth anything. opdock/abi/impl.h describes each of these, and those not used here.
+// impl_id names the implementation in policies and logs; dtypes are the types of T; raise tune_version when tuned knobs
+// become obsolete. opdock/abi/impl.h describes these settings, and those not used here.
 void register_all(opdock::Registry &registry) {
-    // The vendor as frameworks know it: its name, its device as a framework calls it ("npu"), the framework's dispatch
-    // key for it ("PrivateUse1"), and a command that exits with 0 where the device is ("acme-smi -L"), which is asked
-    // where nobody provides such devices. Empty: none, as for the CPU.
+    // The vendor as known to frameworks: its name, its device in a framework ("npu"), the framework's dispatch key for
+    // it ("PrivateUse1"), and a command that exits with 0 if the device is present ("acme-smi -L"), used only if nobody
+    // provides such devices. Empty strings mean none, as for the CPU.
     registry.vendor({"example", "", "", ""});
     registry.implement(opdock::ops::silu,
                        Impl("vendor.example")

@@ -1,4 +1,4 @@
-// The activations by name; simd/activation-inl.h has what they compute.
+// The activations by name; simd/activation-inl.h implements them.
 #pragma once
 
 namespace cpu {

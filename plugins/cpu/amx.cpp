@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// gcc 12 takes what these leave undefined on purpose for an oversight.
+// gcc 12 reports the values that these intrinsics leave undefined on purpose.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
@@ -18,7 +18,7 @@
 
 #include "hwy/aligned_allocator.h"
 
-// Functions that run only where amx_available().
+// Functions that may run only where amx_available() is true.
 #define CPU_AMX [[gnu::target("amx-tile,amx-bf16,avx512f,avx512bw")]]
 
 namespace cpu {
@@ -30,17 +30,17 @@ using Bits = uint16_t; // of a bf16
 constexpr int64_t tile_rows = 16;
 constexpr int64_t tile_depth = 32;
 constexpr int64_t tile_elements = tile_rows * tile_depth;
-// Two tiles of one factor and two of the other make four tiles of sums, which with them fill the eight registers. A
-// strip is as much of a factor: 32 rows of x or of w.
+// Two tiles of one factor and two of the other make four tiles of sums; together they fill the eight registers. A strip
+// is the part of a factor that two tiles cover: 32 rows of x or of w.
 constexpr int64_t strip_rows = 2 * tile_rows;
 
-// A strip of w then takes 32 KiB and stays in L1 while the strips of x go by.
+// At this depth a strip of w takes 32 KiB and stays in L1 while the strips of x go by.
 constexpr int64_t chunk_depth = 512;
-// The sums of as many rows, and a chunk of x, stay in L2.
+// The sums of this many rows, and a chunk of x, stay in L2.
 constexpr int64_t panel_rows = 256;
-// While a strip of w meets the strips of x of a panel, the next one is fetched: so many elements at each step down.
+// While a strip of w meets the strips of x of a panel, the next strip is prefetched: this many elements at each step.
 constexpr int64_t fetched = 2 * tile_elements * strip_rows / panel_rows;
-// w is laid out for as much of the depth at a time: 8 MiB at most.
+// w is laid out for at most this much of the depth at a time: 8 MiB at most.
 constexpr int64_t most_depth = 4096;
 
 constexpr int64_t divide_up(int64_t n, int64_t by) {
@@ -51,13 +51,13 @@ constexpr int64_t round_up(int64_t n, int64_t to) {
     return divide_up(n, to) * to;
 }
 
-// --- laying out ------------------------------------------------------------------------------------------------------
+// --- layout -------------------------------------------------------------------------------------------------------
 //
-// The tiles of a strip follow each other, both (or the only one) of the first 32 elements of the depth, then those of
-// the next. A tile of x has 32 elements of the depth in each row, for 16 rows of x. A tile of w has in its row i
-// elements 2 i and 2 i + 1 of the depth, for 16 rows of w. What is missing at the end of either is 0.
+// The tiles of a strip follow each other: the one or two tiles of the first 32 elements of the depth, then those of the
+// next 32. A row of an x tile has 32 elements of the depth; the tile covers 16 rows of x. Row i of a w tile has
+// elements 2 i and 2 i + 1 of the depth, for 16 rows of w. Missing elements at either end are 0.
 
-// Zeros where there is no such row.
+// Returns zeros if there is no such row.
 CPU_AMX inline __m512i load(const Bits *row, __mmask32 mask) {
     return row == nullptr ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi16(mask, row);
 }
@@ -71,7 +71,7 @@ CPU_AMX inline void store(const __m512i (&rows)[16], Bits *to) {
         _mm512_store_si512(to + i * tile_depth, rows[i]);
 }
 
-// Turns 16 rows of 16 pairs.
+// Transposes 16 rows of 16 pairs.
 CPU_AMX inline void transpose(__m512i (&rows)[16]) {
     __m512i other[16];
     for (int i = 0; i < 16; i += 2) {
@@ -99,7 +99,7 @@ CPU_AMX inline void transpose(__m512i (&rows)[16]) {
     }
 }
 
-// The rows of a factor from `begin` on: 16 or 32, null from `end` on.
+// The rows of a factor from `begin` on: 16 or 32 pointers, null from `end` on.
 template<size_t count>
 void find_rows(const Rows &rows, int64_t begin, int64_t end, const Bits *(&found)[count]) {
     for (size_t i = 0; i < count; ++i) {
@@ -108,7 +108,7 @@ void find_rows(const Rows &rows, int64_t begin, int64_t end, const Bits *(&found
     }
 }
 
-// What is laid out of a factor: rows, or columns where the sums run down, and a part of the depth.
+// The part of a factor that is laid out: rows (columns if the sums run down) and a range of the depth.
 struct Part {
     int64_t begin, end;
     int64_t first_depth, last_depth;
@@ -116,12 +116,12 @@ struct Part {
     int64_t rows() const { return end - begin; }
     int64_t tiles_deep() const { return divide_up(last_depth - first_depth, tile_depth); }
     int64_t strips() const { return divide_up(rows(), strip_rows); }
-    // The last strip may do with one tile.
+    // The last strip may need only one tile.
     int64_t tiles_of(int64_t strip) const { return rows() - strip * strip_rows > tile_rows ? 2 : 1; }
     int64_t strip_elements() const { return tiles_deep() * 2 * tile_elements; }
 };
 
-// Rows whose elements are along the depth.
+// Lays out rows whose elements run along the depth.
 CPU_AMX void lay_out_along(const Rows &from, const Part &part, bool pairs, Bits *to) {
     for (int64_t strip = 0; strip < part.strips(); ++strip) {
         const int64_t tiles = part.tiles_of(strip);
@@ -143,9 +143,9 @@ CPU_AMX void lay_out_along(const Rows &from, const Part &part, bool pairs, Bits 
     }
 }
 
-// Rows that follow each other down the depth.
+// Lays out rows that follow each other down the depth.
 CPU_AMX void lay_out_down(const Rows &from, const Part &part, bool pairs, Bits *to) {
-    // Elements 0 to 15, and 16 to 31, of two rows in turn.
+    // Interleaves elements 0 to 15, and 16 to 31, of two rows.
     const __m512i in_turn =
         _mm512_set_epi32(0x2f000f, 0x2e000e, 0x2d000d, 0x2c000c, 0x2b000b, 0x2a000a, 0x290009, 0x280008, 0x270007,
                          0x260006, 0x250005, 0x240004, 0x230003, 0x220002, 0x210001, 0x200000);
@@ -180,7 +180,7 @@ CPU_AMX void lay_out_down(const Rows &from, const Part &part, bool pairs, Bits *
     }
 }
 
-// As tiles of w, in pairs, or of x.
+// Lays out a part as tiles of w, in pairs, or as tiles of x.
 void lay_out(const Factor &factor, const Part &part, bool pairs, Bits *to) {
     if (factor.down)
         lay_out_down(factor.rows, part, pairs, to);
@@ -188,7 +188,7 @@ void lay_out(const Factor &factor, const Part &part, bool pairs, Bits *to) {
         lay_out_along(factor.rows, part, pairs, to);
 }
 
-// --- multiplying -----------------------------------------------------------------------------------------------------
+// --- multiplication -----------------------------------------------------------------------------------------------
 
 struct alignas(64) TileConfiguration {
     uint8_t palette = 1;
@@ -198,7 +198,7 @@ struct alignas(64) TileConfiguration {
     uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-// The tiles are ready for use, and given back, since a thread that has them costs each switch to another one 8 KiB.
+// Configures the tiles and releases them: for a thread that holds them, each context switch costs another 8 KiB.
 class Tiles {
   public:
     CPU_AMX Tiles() {
@@ -210,13 +210,13 @@ class Tiles {
     Tiles &operator=(const Tiles &) = delete;
 };
 
-// Sets, or with `add` increases, x_tiles x w_tiles tiles of sums, and fetches what is at `ahead`.
+// Computes x_tiles x w_tiles tiles of sums, adding to them if `add`, and prefetches the memory at `ahead`.
 template<int x_tiles, int w_tiles>
 CPU_AMX void multiply_strips(const Bits *x, const Bits *w, int64_t tiles_deep, bool add, float *sums, int64_t step,
                              const Bits *ahead) {
     const int64_t step_bytes = step * int64_t(sizeof(float));
     float *lower_sums = sums + tile_rows * step;
-    // gcc does not know what a tile is loaded from.
+    // gcc does not know which memory a tile load reads.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     _tile_zero(0);
     _tile_zero(1);
@@ -260,7 +260,7 @@ CPU_AMX void multiply_strips(const Bits *x, const Bits *w, int64_t tiles_deep, b
         _tile_stored(3, lower_sums + tile_rows, step_bytes);
 }
 
-// All strips of x with all strips of w.
+// Multiplies all strips of x with all strips of w.
 CPU_AMX void multiply_parts(const Part &x_part, const Bits *x, const Part &w_part, const Bits *w, bool add, float *sums,
                             int64_t step) {
     static constexpr decltype(&multiply_strips<1, 1>) multiply[2][2] = {{multiply_strips<1, 1>, multiply_strips<1, 2>},
@@ -293,7 +293,7 @@ bool ask_for_tiles() {
     constexpr unsigned bf16_tiles = 1u << 22, tiles = 1u << 24;
     if ((d & bf16_tiles) == 0 || (d & tiles) == 0)
         return false;
-    // A process has to ask before it uses them. Linux refuses it where a thread has too small a signal stack for them.
+    // A process has to request the tiles before it uses them. Linux refuses if a thread's signal stack is too small.
     constexpr int request_permission = 0x1023, tile_data = 18;
     return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
@@ -308,13 +308,13 @@ bool amx_available() {
 void multiply_in_tiles(const Product &a, const Block &block, FinishRow finish) {
     const int64_t rows = block.last_row - block.first_row, columns = block.last_column - block.first_column;
     const int64_t panel = std::min(panel_rows, round_up(rows, strip_rows));
-    // Chunks are as long as each other, but for the last one. Without any depth there is one, of nothing.
+    // All chunks have the same length, except for the last one. If the depth is 0, there is one empty chunk.
     const int64_t fewest = std::max<int64_t>(1, divide_up(a.depth, chunk_depth));
     const int64_t chunk = std::max(tile_depth, round_up(divide_up(a.depth, fewest), tile_depth));
     const int64_t chunks = std::max<int64_t>(1, divide_up(a.depth, chunk));
     const int64_t chunks_at_a_time = std::min(chunks, most_depth / chunk_depth);
     const bool at_once = chunks == chunks_at_a_time;
-    // Rows of sums do not all begin in the same few lines of L1.
+    // The padding keeps rows of sums from all starting in the same few lines of L1.
     const int64_t step = round_up(columns, strip_rows) + tile_rows;
     const auto sums = allocate<float>((at_once ? panel : round_up(rows, strip_rows)) * step);
     const auto x = allocate<Bits>(panel * chunk);

@@ -1,4 +1,4 @@
-// The arguments of the attentions, and how their work is shared out.
+// The arguments of the attention ops, and the distribution of their work over threads.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,16 @@ namespace cpu {
 
 using opdock::TensorView;
 
-// Queries and keys at a time. A piece of scores, of keys and of values then stays in L2.
+// Number of queries and keys processed at a time. A piece of scores, of keys and of values then stays in L2.
 inline constexpr int64_t most_rows = 64;
 inline constexpr int64_t most_keys = 256;
 
-// Queries [query, query + queries) and keys [key, key + keys) of one batch that belong together.
+// Queries [query, query + queries) and keys [key, key + keys) of one batch that belong to one sequence.
 struct Sequence {
     int64_t batch, query, queries, key, keys;
 };
 
-// Rows of one sequence and one head: queries [first, last), counted from the sequence's first, or keys likewise.
+// Rows of one sequence and one head: queries [first, last), counted from the sequence's first query, or keys likewise.
 struct Piece {
     const Sequence *sequence;
     int64_t first, last;
@@ -31,7 +31,7 @@ struct Piece {
 
 struct Attention {
     const opdock::Call *call;
-    uint32_t first; // input: the query; key and value follow
+    uint32_t first; // index of the query among the inputs; key and value follow
     float scale, soft_cap;
     bool causal;
     int64_t left, right;
@@ -39,11 +39,11 @@ struct Attention {
     std::vector<Sequence> sequences;
 
     int64_t heads_per_key() const { return key_heads == 0 ? 1 : heads / key_heads; }
-    // The keys that query i of a sequence sees: from begin to before end.
+    // The keys that query i of a sequence sees: [begin, end).
     int64_t end(int64_t i, int64_t queries, int64_t keys) const {
         const int64_t position = i + keys - queries;
         int64_t end = causal ? std::min(keys, position + 1) : keys;
-        // A window past all keys may be too large to add.
+        // Adding a window larger than the sequence could overflow.
         if (right >= 0)
             end = std::min(end, position + std::min(right, queries + keys) + 1);
         return std::max<int64_t>(end, 0);
@@ -61,7 +61,7 @@ T *row_at(const TensorView<T> &tensor, int64_t i, int64_t j, int64_t k) {
                : tensor.data() + i * tensor.stride(0) + j * tensor.stride(1) + k * tensor.stride(2);
 }
 
-// Memory of one task.
+// Scratch memory of one task.
 class Floats {
   public:
     explicit Floats(int64_t count)
@@ -75,12 +75,12 @@ class Floats {
     hwy::AlignedFreeUniquePtr<float[]> memory_;
 };
 
-// The shapes of query, key and value, which are input `first` and the next two, and the scale, attribute 0.
+// Reads the shapes of query, key and value (inputs `first` to `first` + 2) and the scale (attribute 0).
 Attention attention_of(const opdock::Call &call, uint32_t first);
-// The same with all attributes of the ops over whole sequences.
+// The same, with all attributes of the ops over whole sequences.
 Attention attention_of_sequences(const opdock::Call &call, uint32_t first);
 
-// Finds the sequences: each batch is one, or inputs `starts` and the next tell where one begins.
+// Finds the sequences: each batch is one, or inputs `starts` and `starts` + 1 give their starts.
 opdock::Status find_sequences(const opdock::Call &call, uint32_t starts, Attention &a);
 
 template<uint32_t starts>
@@ -99,10 +99,10 @@ void clear(const TensorView<T> &tensor, int64_t batch, int64_t row, T value) {
             tensor(batch, row, h, p) = value;
 }
 
-// Pieces of at most `most` of the queries of each sequence, or of its keys.
+// Splits the queries, or the keys, of each sequence into pieces of at most `most`.
 std::vector<Piece> pieces_of(const Attention &a, int64_t Sequence::*count, int64_t most);
 
-// work(piece, head) for each of both.
+// Calls work(piece, head) for each pair.
 template<class Work>
 void for_each_piece(const opdock::Call &call, const std::vector<Piece> &pieces, int64_t heads, int64_t bytes,
                     Work work) {
@@ -113,9 +113,9 @@ void for_each_piece(const opdock::Call &call, const std::vector<Piece> &pieces, 
     });
 }
 
-// The work on one piece, in bytes of data.
+// The cost of one piece, in bytes of data.
 int64_t worth_of(const Attention &a, int64_t rows, int64_t others);
-// The most queries, or keys, of a sequence.
+// The largest number of queries, or keys, of a sequence.
 int64_t longest_of(const Attention &a, int64_t Sequence::*count);
 
 } // namespace cpu

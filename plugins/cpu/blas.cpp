@@ -5,9 +5,9 @@
 #include <cblas.h>
 #include <pthread.h>
 
-// The serial OpenBLAS hands out its packing buffers without a lock: threads that call at the same moment may be given
-// the same one, and compute garbage (of products of 64 x 64 that four threads make, 1 in 200). The linker puts these in
-// the place of its two functions.
+// The serial OpenBLAS hands out its packing buffers without a lock: threads that call at the same moment may get the
+// same buffer and compute garbage (in 1 of 200 products of 64 x 64 on four threads). The linker replaces its two
+// functions by these.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,readability-identifier-naming): the linker makes these names
 extern "C" {
 void *__real_blas_memory_alloc(int position);
@@ -39,8 +39,8 @@ void __wrap_blas_memory_free(void *buffer) {
 namespace cpu {
 namespace {
 
-// That lock is held for a moment in each call. A child that is forked then has it locked for good, so forks wait until
-// no thread is in a call. They go first: else those who keep calling would keep them waiting.
+// OpenBLAS holds that lock for a moment in each call. A child forked at that moment would find it locked forever, so
+// forks wait until no thread is in a call. Forks take precedence, or a steady stream of calls would starve them.
 pthread_rwlock_t calling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
 void before_fork() {
@@ -51,7 +51,7 @@ void after_fork() {
     pthread_rwlock_unlock(&calling);
 }
 
-// Calls that another thread was waiting to make when the child was forked are not the child's.
+// Calls that other threads were waiting to make at the fork do not exist in the child.
 void after_fork_in_child() {
     calling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 }

@@ -1,14 +1,14 @@
-// OpenBLAS, as the kernels here use it: single-threaded, and safe to fork beside.
+// OpenBLAS as the kernels here use it: single-threaded, and safe with fork.
 #pragma once
 
 #include <cstdint>
 
 namespace cpu {
 
-// Rows of f32 that follow each other by one step.
+// Rows of f32 at a constant step.
 struct Matrix {
     const float *data;
-    int step;  // elements, at least 1 and at least as many as a row has
+    int step;  // elements; at least 1 and at least the length of a row
     bool down; // the depth of a product runs down the rows, not along them
 };
 

@@ -1,4 +1,4 @@
-// Experts: those whose keys choose_largest() has chosen, and a caller's.
+// Expert indices: those that choose_largest() has chosen, and those that a caller passes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline int32_t expert_of(uint64_t key) {
     return static_cast<int32_t>(place_of(key));
 }
 
-// INVALID_ARGUMENT with the first of the tokens that has an index, `step` elements from the one before, of no expert.
+// Returns INVALID_ARGUMENT with the first token that has an invalid index. A token's indices are `step` elements apart.
 inline opdock::Status check_experts(const Rows &indices, int64_t tokens, int64_t k, int64_t step, int64_t experts) {
     for (int64_t r = 0; r < tokens; ++r)
         for (int64_t j = 0; j < k; ++j) {

@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Rows [begin, end), into `sums`.
+// Sums rows [begin, end) into `sums`.
 void sum_rows(DLDataType t, const Rows &rows, int64_t begin, int64_t end, size_t n, float *sums) {
     std::memset(sums, 0, n * sizeof(float));
     opdock::visit_floating(t, [&](auto tag) HWY_ATTR {

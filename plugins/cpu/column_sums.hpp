@@ -1,4 +1,4 @@
-// The sum over all rows of a tensor, as the gradient of a bias is.
+// The sum over all rows of a tensor, such as the gradient of a bias.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace cpu {
 
-// `out`, of the tensor's dtype, gets one sum for each element of a row. The workspace has block_sums_bytes
+// Writes one sum per column to `out`, which has the tensor's dtype. The workspace has block_sums_bytes
 // (row_blocks.hpp).
 void sum_columns(const DLTensor &tensor, const Rows &rows, const Rows &out, float *workspace, const Knobs &knobs);
 

@@ -1,4 +1,4 @@
-// Rows of the cross entropies, which ops/cross_entropy.cpp computes.
+// Row kernels of the cross entropies, implemented in ops/cross_entropy.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace cpu {
 
 struct CrossEntropy {
     DLDataType t;      // of the logits
-    DLDataType grad_t; // fused: of grad_logits, t where these are the logits; with another one, t is f32
+    DLDataType grad_t; // fused: of grad_logits, t if they overwrite the logits; if it differs from t, t is f32
     Rows logits, target;
     Rows loss, lse;              // forward: outputs
     Rows grad_loss, grad_logits; // backward; lse is then an input. Fused: grad_logits may be the logits
@@ -22,10 +22,10 @@ struct CrossEntropy {
     bool stream;
 };
 
-// INVALID_ARGUMENT with the first row whose target is no class.
+// Returns INVALID_ARGUMENT with the first row whose target is not a class.
 opdock::Status check_targets(const CrossEntropy &a, int64_t rows);
 
-// Losses, and their gradients by the logits.
+// Computes losses and their gradients with respect to the logits.
 void fuse_cross_entropy(const CrossEntropy &a, int64_t rows, const Knobs &knobs);
 
 } // namespace cpu

@@ -1,4 +1,4 @@
-// The dtype tuples served, and the way from them to types.
+// The dtype tuples served, and their mapping to types.
 #pragma once
 
 #include "opdock/plugin.hpp"
@@ -26,7 +26,7 @@ inline constexpr const char *weighted_with_positions =
     "f32,f32,i32|f32,f32,i64|f16,f16,i32|f16,f16,i64|f16,f32,i32|f16,f32,i64|bf16,bf16,i32|bf16,bf16,i64|"
     "bf16,f32,i32|bf16,f32,i64";
 
-// visit(TypeTag<T>, TypeTag<U>), where U is T or float.
+// Calls visit(TypeTag<T>, TypeTag<U>), where U is T or float.
 template<class Visitor>
 void visit_weighted(DLDataType t, DLDataType u, Visitor &&visit) {
     opdock::visit_floating(t, [&](auto tag) {

@@ -1,4 +1,4 @@
-// Elementwise ops over tensors of one shape: one run when all are dense, else one per row.
+// Elementwise ops over tensors of one shape: a single run if all tensors are dense, else one run per row.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace cpu {
 
-// Elements that follow each other in every tensor.
+// Elements that are contiguous in every tensor.
 struct Run {
-    DLDataType from, to; // of the first input and of the first output
+    DLDataType from, to; // dtypes of the first input and of the first output
     const void *inputs[3];
     void *outputs[2];
     size_t count;
-    int64_t first; // the position of the first one, row-major
+    int64_t first; // row-major position of the first element
     bool stream;
 };
 
@@ -27,7 +27,7 @@ opdock::Status elementwise(const opdock::Call &call, uint32_t inputs, const Loop
     const Knobs knobs = Knobs::of(call);
     const uint32_t outputs = call.c().n_outputs;
     const DLTensor &shape = *call.output(0);
-    int64_t input_bytes[3] = {}, output_bytes[2] = {}, bytes = 0; // of an element
+    int64_t input_bytes[3] = {}, output_bytes[2] = {}, bytes = 0; // per element
     Rows input_rows[3], output_rows[2];
     bool dense = true;
     const auto add = [&](const DLTensor &tensor, int64_t &size) {
@@ -57,7 +57,7 @@ opdock::Status elementwise(const opdock::Call &call, uint32_t inputs, const Loop
     if (elements == 0)
         return {};
     if (dense) {
-        // Chunks begin on cache lines where the tensors do.
+        // Chunks begin on cache lines if the tensors do.
         constexpr int64_t unit = 1024;
         in_chunks((elements + unit - 1) / unit, unit * bytes, knobs, [&](int64_t begin, int64_t end) {
             at(0, begin * unit, std::min(end * unit, elements) - begin * unit);

@@ -1,4 +1,4 @@
-// The gates by name and setting; simd/gate-inl.h has what they compute.
+// The gates by name and settings; simd/gate-inl.h implements them.
 #pragma once
 
 #include "activation.hpp"
@@ -7,7 +7,7 @@ namespace cpu {
 
 struct Gate {
     Activation activation;
-    bool clamped = false; // of silu; the other two are read only then
+    bool clamped = false; // of silu; the other two fields are read only if it is true
     float limit = 0;
     float alpha = 0;
 };

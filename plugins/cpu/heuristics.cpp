@@ -8,11 +8,11 @@ namespace {
 
 constexpr int64_t mib = int64_t(1) << 20;
 
-// Below this much data a task is not worth handing to another thread.
+// With less data than this, handing a task to another thread does not pay.
 constexpr int64_t grain_kib = 256;
 
-// Above this much data nothing of it is left in a cache for the op that comes next, and reading lines that are about to
-// be overwritten is pure loss.
+// With more data than this, the caches keep nothing of it for the next op, so reading lines that are about to be
+// overwritten is pure loss.
 constexpr int64_t stream_from = 64 * mib;
 
 } // namespace

@@ -1,4 +1,4 @@
-// Lists of tensors of one dimension, cut into chunks of elements that any thread may take.
+// Lists of one-dimensional tensors, cut into chunks of elements that any thread may process.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Chunk {
 
 class Chunks {
   public:
-    // 64 Ki elements keep the threads busy with one large tensor, and are worth a sum of their own.
+    // 64 Ki elements: one large tensor keeps all threads busy, and a separate sum per chunk costs little.
     static constexpr int64_t size = int64_t(1) << 16;
 
     explicit Chunks(opdock::Range<const DLTensor *> tensors) : tensors_(tensors) {
@@ -31,7 +31,7 @@ class Chunks {
     }
 
     int64_t count() const { return first_.back(); }
-    // Elements of a chunk, on average.
+    // Average number of elements per chunk.
     int64_t average() const {
         int64_t elements = 0;
         for (const DLTensor *tensor : tensors_)
@@ -47,7 +47,7 @@ class Chunks {
 
   private:
     opdock::Range<const DLTensor *> tensors_;
-    std::vector<int64_t> first_; // chunk of each tensor, and how many there are
+    std::vector<int64_t> first_; // index of each tensor's first chunk, then the number of chunks
 };
 
 // The elements of tensor `item` of list `list`, from `begin` on.
@@ -56,10 +56,10 @@ T *elements(const opdock::Call &call, uint32_t list, const Chunk &chunk) {
     return static_cast<T *>(call.call().data[call.c().tensor_offsets[list] + chunk.tensor]) + chunk.begin;
 }
 
-// UNSUPPORTED with the reason when one of the first inputs, which are lists of these names, has a tensor with gaps.
+// Returns UNSUPPORTED with the reason if a tensor of one of the first inputs, lists with these names, has gaps.
 opdock::Status check_lists(const opdock::Problem &problem, std::initializer_list<const char *> names);
 
-// work(index, chunk) for all chunks; `bytes` is that of one element in all lists.
+// Calls work(index, chunk) for all chunks; `bytes` is the size of one element, summed over all lists.
 template<class Work>
 void for_each_chunk(const Chunks &chunks, int64_t bytes, const Knobs &knobs, const Work &work) {
     in_chunks(chunks.count(), chunks.average() * bytes, knobs, [&](int64_t begin, int64_t end) {

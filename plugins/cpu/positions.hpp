@@ -1,4 +1,4 @@
-// Positions of tokens, and the tables of cosines and sines that they name rows of: the last inputs of an op.
+// Positions of tokens, and the tables of cosines and sines whose rows they select: the last inputs of an op.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace cpu {
 
-// Where the tables have no rows no position is right.
+// If the tables have no rows, no position is valid.
 inline opdock::Status check_table_rows(const opdock::Problem &problem) {
     const uint32_t positions = problem.c().n_inputs - 3;
     return problem.input(positions)->shape[0] > 0 && problem.input(positions + 1)->shape[0] == 0
@@ -18,7 +18,7 @@ inline opdock::Status check_table_rows(const opdock::Problem &problem) {
 
 class PositionTables {
   public:
-    // None.
+    // No tables.
     PositionTables() = default;
     explicit PositionTables(const opdock::Call &call)
         : positions_(Rows::of_input(call, call.c().n_inputs - 3, 0)), cos_(Rows::of_input(call, call.c().n_inputs - 2)),
@@ -34,7 +34,7 @@ class PositionTables {
     explicit operator bool() const { return exist_; }
     int64_t pairs() const { return pairs_; }
 
-    // Asked before a position is used.
+    // Must be called before a position is used.
     opdock::Status check() const {
         for (int64_t token = 0; token < tokens_; ++token)
             if (position(token) < 0 || position(token) >= size_)
@@ -44,7 +44,7 @@ class PositionTables {
         return {};
     }
 
-    // The rows of a token.
+    // The table rows of a token.
     const float *cos(int64_t token) const { return cos_.row<const float>(position(token)); }
     const float *sin(int64_t token) const { return sin_.row<const float>(position(token)); }
 

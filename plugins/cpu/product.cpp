@@ -21,7 +21,7 @@
 #define CPU_PRODUCT_STEP
 namespace cpu {
 
-// The step of rows of f32 of `length` elements as BLAS takes it; 0 when it cannot take them as they are.
+// Returns the step of f32 rows of `length` elements as BLAS takes it; 0 if BLAS cannot take these rows as they are.
 template<class T>
 int blas_step(const Rows &rows, int64_t length) {
     if (sizeof(T) != sizeof(float))
@@ -39,12 +39,12 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Elements of the depth at a time. Where they are widened, a block's rows of both matrices then stay in L2; else it is
-// as long as the process may have to wait that wants to fork.
+// Elements of the depth at a time. If they are widened, a block's rows of both matrices stay in L2. Otherwise the limit
+// bounds the time for which a fork has to wait.
 inline constexpr int64_t widened_depth = 512;
 inline constexpr int64_t most_depth = 8192;
-// Sums of few rows are sums of sums of so many numbers, since each addition to a large sum loses digits: down the rows,
-// and in at least four lanes along them.
+// Sums of few rows are sums of partial sums of this many numbers, since each addition to a large sum loses digits: down
+// the rows, and in at least four lanes along them.
 inline constexpr int64_t summed_down = 256;
 inline constexpr size_t summed_along = 4 * summed_down;
 
@@ -71,8 +71,8 @@ HWY_INLINE void widen(const T *from, size_t count, float *to) {
     along(count, [=](size_t p, auto extent) HWY_ATTR { store(load(from + p, extent), to + p, extent); });
 }
 
-// `count` rows or columns of a factor from `first` on, and `length` of the depth from `begin` on: where they are, or
-// widened into `scratch`. `step` is the one BLAS can take them with, or 0.
+// Rows or columns [first, first + count) of a factor, elements [begin, begin + length) of the depth: in place, or
+// widened into `scratch`. `step` is the step that BLAS can take, or 0.
 template<class T>
 Matrix as_matrix(const Factor &factor, int64_t first, int64_t count, int64_t begin, int64_t length, int step,
                  float *scratch) {
@@ -105,7 +105,7 @@ void block_of(const Product &a, const Block &block) {
     const int step = output_step == 0 ? static_cast<int>(columns) : output_step;
 
     int64_t begin = 0;
-    do { // once, with sums of nothing, where there is no depth
+    do { // runs once, with empty sums, if the depth is 0
         const int64_t length = HWY_MIN(longest, a.depth - begin);
         const Matrix x = as_matrix<T>(a.x, block.first_row, rows, begin, length, x_step, x_scratch.get());
         const Matrix w = as_matrix<T>(a.w, block.first_column, columns, begin, length, w_step, w_scratch.get());
@@ -118,7 +118,7 @@ void block_of(const Product &a, const Block &block) {
     }
 }
 
-// The rows of x as f32, along the depth: where they are, or in `scratch`, of as many elements as there are in all.
+// The rows of x as f32, along the depth: in place, or in `scratch`, which has room for all elements.
 template<class T>
 std::vector<const float *> rows_of_x(const Product &a, std::vector<float> &scratch) {
     const auto rows = static_cast<size_t>(a.rows);
@@ -143,13 +143,13 @@ std::vector<const float *> rows_of_x(const Product &a, std::vector<float> &scrat
     return found;
 }
 
-// The sums along the rows of w.
+// Computes the sums along the rows of w.
 template<class T>
 void few_along(const Product &a, const float *const *x, int64_t begin, int64_t end) {
     const auto rows = static_cast<size_t>(a.rows);
     const auto depth = static_cast<size_t>(a.depth);
     for (int64_t n = begin; n < end; n += 4) {
-        // The last tile is filled up with the last column.
+        // The last tile is padded with the last column.
         const T *w[4];
         for (int64_t j = 0; j < 4; ++j)
             w[j] = a.w.rows.row<const T>(HWY_MIN(n + j, end - 1));
@@ -170,7 +170,7 @@ void few_along(const Product &a, const float *const *x, int64_t begin, int64_t e
     }
 }
 
-// The sums down the rows of w: sums of stretches of rows, which stay in L1 while four rows of w at a time go by.
+// Computes the sums down the rows of w, in stretches of columns that stay in L1 while four rows of w at a time go by.
 template<class T>
 void few_down(const Product &a, const float *const *x, int64_t begin, int64_t end) {
     const auto rows = static_cast<size_t>(a.rows);

@@ -1,4 +1,4 @@
-// Products of matrices, in blocks spread over threads: what the ops of linear.h have in common.
+// Matrix products, in blocks distributed over threads: shared by the ops of linear.h.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace cpu {
 
-// One of the two matrices: rows of elements that follow each other. The sums run along the rows, as those of an input
-// and of a weight do in linear_fwd, or down them.
+// One of the two matrices, as rows with contiguous elements. The sums run along the rows, as for the input and the
+// weight of linear_fwd, or down them.
 struct Factor {
     Rows rows;
     bool down = false;
@@ -23,45 +23,45 @@ struct Product {
     Factor x, w;
     Rows bias, output; // bias may be absent
     int64_t rows, columns, depth;
-    Rows totals = {}; // of f32: where it is there, sums are added to it, in place of bias and output
+    Rows totals = {}; // f32; if present, sums are added to it and bias and output are not used
 };
 
-// Rows and columns of the output.
+// A block of rows and columns of the output.
 struct Block {
     int64_t first_row, last_row;
     int64_t first_column, last_column;
 };
 
-// Whether blocks are computed by amx.hpp, not by BLAS.
+// True if amx.hpp computes the blocks, false if BLAS does.
 bool in_tiles(const Product &a);
 
-// The cut follows from the problem alone, so that the sums do not depend on the number of threads. With little to share
-// out, blocks are smaller: 16 of half this size keep 16 threads busy and cost 2 threads a tenth. In tiles a block has
-// 1024 columns: the less its factors weigh, beside its sums, the less is spent on laying them out.
+// The problem alone determines the cut, so sums do not depend on the number of threads. Small problems use smaller
+// blocks: 16 of half this size keep 16 threads busy and cost 2 threads a tenth. With AMX tiles a block has 1024
+// columns: the smaller its factors are relative to its sums, the less time their layout takes.
 struct Cut {
     int64_t rows_per_block = 1024;
     int64_t columns_per_block = 512;
-    int64_t down, across; // blocks
+    int64_t down, across; // number of blocks
 
     Cut(const Product &a, int64_t products);
     Block block(const Product &a, int64_t i) const;
 };
 
-// One block.
+// Computes one block.
 void multiply_block(const Product &a, const Block &block);
-// Few rows: all of them, for some columns. Each number is the same whatever the columns beside it.
+// Computes some columns of a product with few rows. Each number is the same whatever columns are beside it.
 void multiply_few(const Product &a, int64_t first_column, int64_t last_column);
 
-// Up to here, BLAS spends more on turning the second factor than it saves.
+// Up to this many rows, BLAS spends more on transposing the second factor than it saves.
 inline constexpr int64_t few_rows = 16;
 
-// Computes `count` products that differ in where their matrices are: product_of(i), each of the shape of `like`.
+// Computes `count` products that differ only in the location of their matrices: product_of(i), shaped like `like`.
 template<class ProductOf>
 void multiply_all(const Product &like, int64_t count, const Knobs &knobs, const ProductOf &product_of) {
     if (like.rows == 0 || like.columns == 0 || count == 0)
         return;
     if (like.rows <= few_rows) {
-        // A piece of a row of the second factor, where the sums go down, is worth going to when it has several lines.
+        // If the sums go down, a piece of a row of the second factor should have several cache lines.
         const int64_t unit = like.w.down ? 128 : 4;
         const int64_t units = (like.columns + unit - 1) / unit;
         in_chunks(count * units, unit * like.depth * like.t.bits / 8, knobs, [&](int64_t begin, int64_t end) {
@@ -77,7 +77,7 @@ void multiply_all(const Product &like, int64_t count, const Knobs &knobs, const 
     }
     const Cut cut(like, count);
     const int64_t blocks = cut.down * cut.across;
-    // What a task is worth is told in bytes; so many multiplications take about as long as one byte from memory.
+    // The cost of a task is given in bytes; this many multiplications take about as long as one byte from memory.
     const int64_t per_byte = in_tiles(like) ? 64 : 8;
     const int64_t worth =
         std::min(cut.rows_per_block, like.rows) * std::min(cut.columns_per_block, like.columns) * like.depth / per_byte;

@@ -10,7 +10,7 @@ Rows::Rows(const DLTensor *tensor, void *data, int32_t inner) {
     data_ = static_cast<std::byte *>(data);
     leading_ = tensor->ndim > inner ? tensor->ndim - inner : 0;
     bool first = true;
-    int64_t expected = 0; // the stride with which the next dim would collapse into those seen
+    int64_t expected = 0; // the stride with which the next dim collapses into the dims seen so far
     for (int32_t d = leading_ - 1; d >= 0; --d) {
         if (tensor->shape[d] == 1)
             continue;

@@ -1,7 +1,7 @@
-// Where the rows of a tensor are in memory.
+// Locations of a tensor's rows in memory.
 //
-// Kernels work on rows whose elements follow each other. From row to row there may be any strides: one step when the
-// leading dims collapse into one, else the row's index is taken apart.
+// Kernels work on rows with contiguous elements. The strides between rows are arbitrary: a single step if the leading
+// dims collapse into one, else the row's index is decomposed.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ class Rows {
   public:
     // An absent tensor.
     Rows() = default;
-    // The last `inner` dims make a row: 1, or 0 where each element is a row of its own.
+    // The last `inner` dims form a row: 1, or 0 if each element is a row.
     static Rows of_input(const opdock::Call &call, uint32_t i, int32_t inner = 1);
     static Rows of_output(const opdock::Call &call, uint32_t i, int32_t inner = 1);
-    // Rows one step apart, from the first one on.
+    // Rows at a constant step, from `first` on.
     static Rows apart(void *first, int64_t step_bytes) {
         Rows rows;
         rows.data_ = static_cast<std::byte *>(first);
@@ -37,7 +37,7 @@ class Rows {
         return reinterpret_cast<T *>(data_ + (scattered_ == nullptr ? i * step_ : offset(i)));
     }
 
-    // Elements from each row to the next; nothing when no single step leads there.
+    // Elements from each row to the next; empty if the rows have no constant step.
     template<class T>
     std::optional<int64_t> step() const {
         if (scattered_ != nullptr)
@@ -51,17 +51,17 @@ class Rows {
 
     std::byte *data_ = nullptr;
     int64_t step_ = 0;                    // bytes from row to row
-    const DLTensor *scattered_ = nullptr; // set when no single step leads from row to row
+    const DLTensor *scattered_ = nullptr; // set if the rows have no constant step
     int32_t leading_ = 0;
 };
 
-// How an implementation wants one tensor: its name, and whether the elements of the last dim must follow each other.
+// Requirements on one tensor: its name, and whether the elements of the last dim must be contiguous.
 struct Operand {
     const char *name;
     bool dense_rows = true;
 };
 
-// UNSUPPORTED with the reason when one of the tensors, inputs first, is not as its operand says.
+// Returns UNSUPPORTED with the reason if one of the tensors, inputs first, does not meet its operand's requirements.
 opdock::Status check_rows(const opdock::Problem &problem, const Operand *operands, size_t count);
 
 template<size_t count>
@@ -73,11 +73,11 @@ opdock::Status check_rows(const opdock::Problem &problem, const Operand (&operan
 int64_t leading_size(const DLTensor &tensor, int32_t count);
 // The last dim; 1 for rank 0.
 int64_t row_size(const DLTensor &tensor);
-// The rows there are.
+// The number of rows.
 int64_t row_count(const DLTensor &tensor);
 int64_t element_count(const DLTensor &tensor);
 int64_t element_bytes(const DLTensor &tensor);
-// Row-major without gaps.
+// True for a row-major tensor without gaps.
 bool is_dense(const DLTensor &tensor);
 
 } // namespace cpu

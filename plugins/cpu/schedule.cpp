@@ -13,7 +13,7 @@ namespace {
 
 using Body = void (*)(const void *context, int64_t begin, int64_t end);
 
-// A loop on threads of the program, which know nothing of our exceptions: the first one is thrown in the end.
+// A loop on the program's threads, which cannot handle our exceptions: the first one is rethrown at the end.
 class LentLoop {
   public:
     LentLoop(Body body, const void *context) : body_(body), context_(context) {}
@@ -42,7 +42,7 @@ class LentLoop {
     std::exception_ptr thrown_;
 };
 
-// In a child of fork the threads of oneTBB are missing, and one of them may have held a lock of its own.
+// In a forked child the threads of oneTBB are missing, and one of them may have held an internal lock.
 std::atomic<bool> lost_threads{false};
 
 void expect_forks() {

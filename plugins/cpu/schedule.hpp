@@ -1,8 +1,8 @@
-// How a call is spread over threads: knobs, and loops that obey them. The threads are those of the program's thread
-// pool where it lends one, else oneTBB's; in a child that was forked while there were some, the calling thread alone.
+// Distribution of a call over threads: knobs, and loops that obey them. The threads come from the program's thread pool
+// if it lends one, else from oneTBB. A child forked while there were oneTBB threads uses the calling thread alone.
 //
-// Chunks are independent of each other and each row is computed in one place, so results do not depend on the number of
-// threads or on who takes which chunk.
+// Chunks are independent and each row is computed in one place, so results depend neither on the number of threads nor
+// on the assignment of chunks to them.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace cpu {
 
-// The knobs of every implementation here, in the order in which they are declared.
+// The knobs of every implementation here, in the order of their declaration.
 struct Knobs {
-    int64_t grain_kib; // KiB of tensor data that make a task; a call with no more runs on the calling thread
+    int64_t grain_kib; // KiB of tensor data per task; a call with no more than this runs on the calling thread
     bool stream;       // write outputs past the caches
     const opdock_host_api *host;
 
@@ -29,7 +29,7 @@ void run_chunks(const opdock_host_api &host, int64_t items, int64_t grain,
 
 } // namespace detail
 
-// body(begin, end) for chunks that cover 0 .. items.
+// Calls body(begin, end) for chunks that cover 0 .. items.
 template<class Body>
 void in_chunks(int64_t items, int64_t bytes_per_item, const Knobs &knobs, const Body &body) {
     const int64_t grain = bytes_per_item > 0 ? knobs.grain_kib * 1024 / bytes_per_item : items;
@@ -44,7 +44,7 @@ void in_chunks(int64_t items, int64_t bytes_per_item, const Knobs &knobs, const 
         &body);
 }
 
-// rows(arguments, begin, end) for such chunks, where `rows` is what HWY_DYNAMIC_DISPATCH gives.
+// Calls rows(arguments, begin, end) for such chunks, where `rows` is the result of HWY_DYNAMIC_DISPATCH.
 template<class Arguments>
 void in_chunks(int64_t items, int64_t bytes_per_item, const Knobs &knobs,
                void (*rows)(const Arguments &arguments, int64_t begin, int64_t end), const Arguments &arguments) {

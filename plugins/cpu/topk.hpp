@@ -1,4 +1,4 @@
-// The largest elements of a row, in their order: the largest first, equals by place, NaN before all.
+// The largest elements of a row, in order: largest first, ties by place, NaN before all others.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace cpu {
 
-// An element and its place as one number, the larger the sooner it comes.
+// An element and its place as one number; larger numbers come first.
 inline uint64_t key_of(float element, size_t place) {
     element += 0.0f; // one zero
     uint32_t bits;
@@ -23,7 +23,7 @@ inline uint32_t place_of(uint64_t key) {
     return ~0u - static_cast<uint32_t>(key);
 }
 
-// The first k of `keys` become those of the first k of the elements value_of(place).
+// Replaces the first k of `keys` by the keys of the first k of the elements value_of(place).
 template<class ValueOf>
 void choose_largest(size_t k, std::vector<uint64_t> &keys, ValueOf value_of) {
     for (size_t i = 0; i < keys.size(); ++i)

@@ -1,4 +1,4 @@
-// The activations of opdock/ops/activation.h: value(x), slope(x), its derivative, and both at once.
+// The activations of opdock/ops/activation.h: value(x), its derivative slope(x), and both at once.
 #pragma once
 
 #include "runtime.hpp"
@@ -9,16 +9,16 @@ struct ValueAndSlope {
     float value, slope;
 };
 
-// 1 / (1 + e^-x), with the exponential of a number that is not positive: the denominator is in [1, 2], where the fast
-// division is exact enough, and what is left far below 0 is e^x. The fast exponential is within 2 units in the last
-// place there.
+// 1 / (1 + e^-x), with the exponential of a number that is not positive: the
+// denominator is in [1, 2], where the fast division is exact enough, and far below 0
+// the result is e^x. The fast exponential is within 2 units in the last place there.
 __device__ __forceinline__ float sigmoid(float x) {
     const float e = __expf(-fabsf(x));
     return __fdividef(x >= 0.0f ? 1.0f : e, 1.0f + e);
 }
 
 struct Relu {
-    static __device__ __forceinline__ float value(float x) { return x < 0.0f ? 0.0f : x; } // NaN stays
+    static __device__ __forceinline__ float value(float x) { return x < 0.0f ? 0.0f : x; } // keeps NaN
     static __device__ __forceinline__ ValueAndSlope both(float x) { return {value(x), x > 0.0f ? 1.0f : 0.0f}; }
 };
 
@@ -46,8 +46,8 @@ struct Qgelu {
     }
 };
 
-// The tanh form as x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3): the same function without the cancellation
-// that 1 + tanh has left of zero.
+// The tanh form as x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3):
+// the same function, without the cancellation in 1 + tanh for negative x.
 struct Gelu {
     static constexpr float two_root = 1.5957691216f; // 2 sqrt(2/pi)
     static constexpr float cubic = 0.044715f;
@@ -57,8 +57,8 @@ struct Gelu {
     }
     static __device__ __forceinline__ float value(float x) { return x * gate(x); }
     static __device__ __forceinline__ ValueAndSlope both(float x) {
-        // Past 16 the gate and the slope are 0 or 1 in f32; without the limit x^2 times a gate of 0 could be infinity
-        // times 0.
+        // Past 16 the gate and the slope are 0 or 1 in f32. Without the limit, an infinite x^2
+        // could be multiplied by a gate of 0.
         const float near = x != x ? x : fminf(fmaxf(x, -16.0f), 16.0f);
         const float s = gate(near);
         const float slope_of_2u = fmaf(near * near, 3.0f * two_root * cubic, two_root);

@@ -1,4 +1,4 @@
-// Shared by all attention kernels: where rows lie, which keys a query sees, and how scores become weights.
+// Shared by all attention kernels: the layout of rows, the keys that a query sees, and the weights of scores.
 //
 // Scores are in units of log2: z = factor * dot(query, key), so that weights are powers of 2.
 #pragma once
@@ -11,14 +11,14 @@
 
 namespace gpu {
 
-inline constexpr int most_dims = 256; // of a head
+inline constexpr int most_dims = 256; // per head
 inline constexpr float ln_2 = 0.693147180559945309f;
 
-// Rows [batch, token, head] of elements that lie beside each other; of a cache, [page, place, head].
+// Rows of contiguous elements, indexed by [batch, token, head]; in a cache, by [page, place, head].
 template<class T>
 struct HeadRows {
     T *data;
-    int64_t batch, token, head; // elements from one to the next
+    int64_t batch, token, head; // strides in elements
     bool vectors;               // each row may be read and written 16 bytes at a time
 
     __device__ __forceinline__ T *row(int64_t b, int64_t t, int h) const {
@@ -26,10 +26,10 @@ struct HeadRows {
     }
 };
 
-// Numbers of [batch, head, query] or [batch, head, query, key].
+// Numbers indexed by [batch, head, query] or [batch, head, query, key].
 template<class T>
 struct HeadNumbers {
-    T *data; // null for none
+    T *data; // null if absent
     int64_t batch, head, query, key;
 
     __device__ __forceinline__ T &at(int64_t b, int h, int64_t i, int64_t j = 0) const {
@@ -37,7 +37,7 @@ struct HeadNumbers {
     }
 };
 
-// Queries [query, query + queries) and keys [key, key + keys) of one batch that belong together.
+// A sequence of one batch: queries [query, query + queries), which see keys [key, key + keys) at most.
 struct Sequence {
     int batch, query, queries, key, keys;
 };
@@ -49,12 +49,12 @@ struct KeyRange {
 
 struct Attention {
     int batches, heads, key_heads, heads_per_key;
-    int queries, keys; // tokens of a batch
+    int queries, keys; // tokens per batch
     int d, e;
-    float factor;   // of a dot product: scale * log2(e); with a soft cap scale alone
+    float factor;   // factor of a dot product: scale * log2(e); with a soft cap, scale alone
     float soft_cap; // 0 for none
     int left, right;
-    const int32_t *query_starts, *key_starts; // null where each batch is a sequence
+    const int32_t *query_starts, *key_starts; // null if each batch is one sequence
     int64_t query_starts_step, key_starts_step;
     int starts;
 
@@ -66,11 +66,11 @@ struct Attention {
         const int end = max(min(one.keys, position + right + 1), 0);
         return {min(max(position - left, 0), end), end};
     }
-    // The keys that any of queries [first, last) sees. Ranges move on with the queries.
+    // The keys that at least one of queries [first, last) sees. Both ends of the range grow with the query.
     __device__ __forceinline__ KeyRange seen(const Sequence &one, int first, int last) const {
         return {seen(one, first).begin, seen(one, last - 1).end};
     }
-    // The queries that see any of keys [first, last); there may be some among them that see none.
+    // The range of queries that see keys [first, last). Some queries in it may see none of them.
     __device__ __forceinline__ KeyRange seeing(const Sequence &one, int first, int last) const {
         const int offset = one.keys - one.queries;
         return {min(max(first - offset - right, 0), one.queries), min(max(last + left - offset, 0), one.queries)};
@@ -80,7 +80,7 @@ struct Attention {
         return soft_cap > 0 ? soft_cap * log2_e * tanhf(dot * factor / soft_cap) : dot * factor;
     }
 
-    // The sequence number i of the packed ones. The last one is what stands behind all others: its queries see no keys.
+    // Packed sequence number i. The last one stands for all tokens behind the others: its queries see no keys.
     __device__ __forceinline__ Sequence packed(int i, bool of_keys) const {
         Sequence one = {0, start(query_starts, query_starts_step, i, queries), 0,
                         start(key_starts, key_starts_step, i, keys), 0};
@@ -92,25 +92,25 @@ struct Attention {
         return one;
     }
     static __device__ __forceinline__ int start(const int32_t *starts, int64_t step, int i, int end) {
-        return min(max(starts[i * step], 0), end); // never outside of the tensors
+        return min(max(starts[i * step], 0), end); // never outside the tensors
     }
 };
 
-// Some rows of one sequence and one head: `count` queries from `first` on, or keys.
+// Rows of one sequence and one head: `count` queries, or keys, from `first` on.
 struct Tile {
     Sequence sequence;
     int head, first, count;
 };
 
-// Blocks for the tiles of one head.
+// Number of blocks for the tiles of one head.
 __host__ __device__ inline int tiles_of(const Attention &a, int tokens, int size) {
     return (tokens + size - 1) / size + (a.query_starts != nullptr ? a.starts : 0);
 }
 
-// The tile of up to `size` queries, or keys, of a block. Its count is not above 0 where there is none for it.
+// Returns a block's tile of up to `size` queries, or keys. Its count is 0 or less if there is no tile for the block.
 //
-// Tiles of packed sequence i begin at number start / size + i, which leaves room for all of the one before. Late
-// queries see more keys than early ones, and begin first.
+// Tiles of packed sequence i begin at number start / size + i, which leaves room for all tiles of the sequence before
+// it. Late queries see more keys than early ones, so they begin first.
 __device__ inline Tile tile_of(const Attention &a, unsigned block, int size, bool of_keys) {
     const auto tiles = static_cast<unsigned>(tiles_of(a, of_keys ? a.keys : a.queries, size));
     const auto heads = static_cast<unsigned>(of_keys ? a.key_heads : a.heads);
@@ -144,12 +144,12 @@ __device__ inline Tile tile_of(const Attention &a, unsigned block, int size, boo
     return tile;
 }
 
-// The weight of a score relative to the largest one, which is minus infinity where there is none yet.
+// The weight of a score relative to the largest score, which is minus infinity if there is none yet.
 __device__ __forceinline__ float weight_of(float z, float largest) {
     return exp2_of(z - (largest == -INFINITY ? 0.0f : largest));
 }
 
-// The natural log of a sum of powers of 2 relative to the largest one.
+// The natural logarithm of a sum of powers of 2 relative to the largest score.
 __device__ __forceinline__ float log_sum(float largest, float sum) {
     return sum == 0.0f ? -INFINITY : (largest + log2f(sum)) * ln_2;
 }

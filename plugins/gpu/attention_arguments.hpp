@@ -1,4 +1,4 @@
-// The arguments of the attentions, from a call: for the host.
+// Host code that makes the arguments of the attention kernels from a call.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace gpu {
 
-// Tensors whose rows are to lie beside each other in memory; null ones are absent.
+// Checks tensors whose rows have to be contiguous; null tensors are absent.
 inline opdock::Status check_rows(std::initializer_list<const DLTensor *> tensors, int64_t most = most_dims) {
     for (const DLTensor *tensor : tensors) {
         if (tensor == nullptr) {
@@ -33,7 +33,7 @@ inline opdock::Status check_rows(std::initializer_list<const DLTensor *> tensors
     return {};
 }
 
-// Starts of queries are input `starts`, those of keys the next.
+// Query starts are input `starts`, key starts the next input.
 inline opdock::Status check_starts(const opdock::Problem &problem, uint32_t starts) {
     if (problem.has_input(starts) != problem.has_input(starts + 1)) {
         return opdock::invalid_argument("query_starts and key_starts: give both or neither");
@@ -41,7 +41,7 @@ inline opdock::Status check_starts(const opdock::Problem &problem, uint32_t star
     return {};
 }
 
-// Checks the query, which is input `first`, the key and the value. 16-bit types take `bytes` of shared memory.
+// Checks the query, which is input `first`, the key and the value. 16-bit types need `bytes` of shared memory.
 inline opdock::Status check_sizes(const opdock::Problem &problem, uint32_t first, int64_t bytes) {
     int64_t rows[3] = {1, 1, 1};
     for (uint32_t i = 0; i < 3; ++i) {
@@ -71,7 +71,7 @@ inline opdock::Status check_sizes(const opdock::Problem &problem, uint32_t first
     return {};
 }
 
-// True where each row can be read 16 bytes at a time.
+// True if each row can be read 16 bytes at a time.
 inline bool has_vector_rows(const DLTensor &tensor, const void *data) {
     const int64_t n = 16 / element_bytes(tensor);
     bool fits = aligned(data) && row_size(tensor) % n == 0;
@@ -93,12 +93,12 @@ HeadRows<T> decode_rows(const DLTensor &tensor, const void *data) {
             has_vector_rows(tensor, data)};
 }
 
-// What makes scores of dot products, as kernels have it.
+// The conversion of dot products into scores, as kernels take it.
 struct Scoring {
     float factor, soft_cap;
 };
 
-// Of heads of d elements. The scale is attribute 0.
+// Scoring for heads of d elements. The scale is attribute 0.
 inline Scoring scoring_of(const opdock::Problem &problem, int64_t d, uint32_t soft_cap_at) {
     const double scale =
         problem.has_attribute(0) ? problem.get_float(0) : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(d, 1)));
@@ -108,7 +108,7 @@ inline Scoring scoring_of(const opdock::Problem &problem, int64_t d, uint32_t so
             static_cast<float>(caps ? soft_cap : 0)};
 }
 
-// Of the ops over whole sequences, whose query is input `first` and whose starts are inputs `starts` and the next.
+// For ops on whole sequences: the query is input `first`, and the starts are inputs `starts` and `starts` + 1.
 inline Attention attention_of(const opdock::Call &call, uint32_t first, uint32_t starts) {
     const DLTensor &query = *call.input(first), &key = *call.input(first + 1);
     Attention a = {};
@@ -123,7 +123,7 @@ inline Attention attention_of(const opdock::Call &call, uint32_t first, uint32_t
     const Scoring scoring = scoring_of(call, a.d, 4);
     a.factor = scoring.factor;
     a.soft_cap = scoring.soft_cap;
-    // No window is larger than all tokens, so that positions and windows can be added.
+    // Windows are limited to the number of all tokens, so that positions and windows can be added.
     const int64_t all = int64_t(a.queries) + a.keys;
     const auto window = [&](int64_t size) { return static_cast<int>(size < 0 ? all : std::min(size, all)); };
     a.left = window(call.get_int(2));
@@ -138,7 +138,7 @@ inline Attention attention_of(const opdock::Call &call, uint32_t first, uint32_t
     return a;
 }
 
-// Of lse or a bias; null for none.
+// For lse or a bias; null if absent.
 template<class T>
 HeadNumbers<T> head_numbers(const DLTensor *tensor, const void *data) {
     if (tensor == nullptr) {
@@ -148,7 +148,7 @@ HeadNumbers<T> head_numbers(const DLTensor *tensor, const void *data) {
             tensor->ndim == 4 ? tensor->strides[3] : 0};
 }
 
-// visit(Number<the elements of a head that kernels have room for>).
+// Calls visit(Number<D>) for the head size D, at least `dims`, that kernels have room for.
 template<class T, class Visitor>
 opdock::Status visit_dims(int64_t dims, Visitor &&visit) {
 #ifndef __HIP__
@@ -161,7 +161,7 @@ opdock::Status visit_dims(int64_t dims, Visitor &&visit) {
     return dims <= 128 ? visit(Number<128>{}) : visit(Number<256>{});
 }
 
-// Launches a kernel that has only dynamic shared memory.
+// Launches a kernel that uses only dynamic shared memory.
 template<class... Parameters, class... Arguments>
 opdock::Status launch_with_shared_memory(const opdock::Call &call, const Grid &grid, void (*kernel)(Parameters...),
                                          Arguments &&...arguments) {

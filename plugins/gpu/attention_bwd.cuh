@@ -1,5 +1,5 @@
-// The kernels of attention_bwd, all without atomic sums: one for the dot products of gradients and outputs, one whose
-// blocks have queries (and the bias), and one whose blocks have keys and values.
+// The kernels of attention_bwd, none with atomic sums: one for the dot products of gradients and outputs, one with a
+// block per tile of queries (for their gradients and the bias's), and one with a block per tile of keys and values.
 #pragma once
 
 #include "attention_bwd_plain.cuh"
@@ -9,7 +9,7 @@
 
 namespace gpu {
 
-// What is launched for heads of up to D elements. A tile of keys has a block for each of `parts` of its columns.
+// Launches for heads of up to D elements. A tile of keys has a block for each of `parts` of its columns.
 template<class T, int D>
 struct PlainBackward {
     static constexpr int threads = plain_threads, rows = plain_rows, parts = 1, bytes = sizeof(PlainMemory);

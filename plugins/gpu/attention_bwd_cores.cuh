@@ -6,22 +6,22 @@
 
 namespace gpu {
 
-// A warp has 16 rows, and two tiles of the others are under way.
+// A warp has 16 rows, and two tiles of the other side are being copied at a time.
 template<class T, int D>
 struct BackwardTiles {
     static constexpr int rows = core_warps * 16;
     static constexpr int others = D == 256 ? 32 : 64;
-    static constexpr int columns = D == 256 ? 128 : D; // of the gradients of keys and values that a block has
+    static constexpr int columns = D == 256 ? 128 : D; // columns per block of the gradients of keys and values
     static constexpr int numbers = 4 * others * static_cast<int>(sizeof(float)); // log sums and projections
     static constexpr int bytes = (2 * rows + 4 * others) * D * static_cast<int>(sizeof(T)) + numbers;
 };
 
-// Slopes for a product. f16 has few exponents: there those of a row are scaled by a power of 2, and the row's sums with
-// them. It is what the largest slope so far needs.
+// Slopes, scaled for a product. f16 has a small exponent range, so there each row of slopes and
+// the row's sums are scaled by a power of 2 that follows from the row's largest slope so far.
 template<class T>
 struct SlopeRange {
     static constexpr float start = std::is_same_v<T, f16> ? 0x1p126f : 1.0f;
-    float factors[2] = {start, start}; // of the thread's rows
+    float factors[2] = {start, start}; // one for each of the thread's rows
 
     __device__ __forceinline__ float inverse(int half) const { return 1.0f / factors[half]; }
 
@@ -56,8 +56,8 @@ struct SlopeRange {
     }
 };
 
-// Dot products of a warp's rows, queries or keys, and 8 N others become weights, and products with values slopes. The
-// log sum and the projection of a query are told by `number`.
+// Turns the dot products of a warp's rows (queries or keys) and 8 N rows of the other side into weights, and the
+// products with the values into slopes. `number` returns the log sum and the projection of a query.
 template<bool of_keys, class T, int N, class Number>
 __device__ __forceinline__ void change_to_slopes(float (&z)[1][N][4], float (&products)[1][N][4],
                                                  const BackwardArguments<T> &all, const Sequence &one, int head,
@@ -94,7 +94,7 @@ __device__ __forceinline__ void change_to_slopes(float (&z)[1][N][4], float (&pr
     }
 }
 
-// The same, with 0 for what is hidden.
+// The same, with 0 for hidden keys.
 template<bool of_keys, class T, int N, class Number>
 __device__ __forceinline__ void to_slopes(float (&z)[1][N][4], float (&products)[1][N][4],
                                           const BackwardArguments<T> &all, const Sequence &one, int head,
@@ -105,13 +105,13 @@ __device__ __forceinline__ void to_slopes(float (&z)[1][N][4], float (&products)
         rows.hide(z, -INFINITY, a, one, other);
     }
     change_to_slopes<of_keys>(z, products, all, one, head, rows.first, other, is_plain, number);
-    if (hides && is_plain) { // after it, since the log sum of a query that is NaN has no part either
+    if (hides && is_plain) { // only now, since a query whose log sum is NaN does not contribute either
         rows.hide(z, 0.0f, a, one, other);
         rows.hide(products, 0.0f, a, one, other);
     }
 }
 
-// Starts to copy two tiles of others, one behind the other: keys and values, or queries and gradients.
+// Starts to copy two tiles of the other side into adjacent buffers: keys and values, or queries and gradients.
 template<class T, int D, bool of_keys>
 __device__ __forceinline__ void stage_pair(const CoreBlock<of_keys, 16> &block, int head, int first,
                                            const HeadRows<const T> &left, int left_width,
@@ -121,7 +121,7 @@ __device__ __forceinline__ void stage_pair(const CoreBlock<of_keys, 16> &block, 
     stage_rows<D, others>(block.other(right, head, first, right_width), to + others * D);
 }
 
-// Adds the part of the keys from `first` on, which `keys` has with their values, to the gradients of a warp's queries.
+// Adds the contribution of the keys from `first` on, staged in `keys` with their values, to a warp's query gradients.
 template<class T, int D>
 __device__ __forceinline__ void add_keys(const BackwardArguments<T> &all, const CoreBlock<false, 16> &block, int first,
                                          const T *queries, const T *grads, T *keys, const float2 (&numbers)[2],
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(core_threads) query_gradients_kernel(GPU_READ_
     constexpr int others = Tiles::others;
     extern __shared__ __align__(1024) unsigned char shared_bytes[];
     T *queries = reinterpret_cast<T *>(shared_bytes), *grads = queries + Tiles::rows * D;
-    T *buffers = grads + Tiles::rows * D; // keys and values, twice
+    T *buffers = grads + Tiles::rows * D; // keys and values, double-buffered
     const Attention &a = all.attention;
     const Tile tile = tile_of(a, blockIdx.x, Tiles::rows, false);
     if (tile.count <= 0) {
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(core_threads) query_gradients_kernel(GPU_READ_
     int slot = 0;
     for (int first = range.begin; first < range.end; first += others, slot ^= 1) {
         wait_for_copies_but<0>();
-        __syncthreads(); // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile has arrived, and no thread still reads the one before
         stage(first + others, buffers + (slot ^ 1) * 2 * others * D);
         add_keys<T, D>(all, block, first, queries, grads, buffers + slot * 2 * others * D, numbers, sums, slopes);
     }
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(core_threads) query_gradients_kernel(GPU_READ_
                      a.d, sums, by, queries + block.warp_row * D);
 }
 
-// The gradients of a warp's keys and their values: `columns` of them, from `first_column` on.
+// The gradients of a warp's keys and values: `columns` of their columns, from `first_column` on.
 template<class T, int columns>
 struct KeyGradients {
     int first_column;
@@ -200,7 +200,7 @@ struct KeyGradients {
     __device__ __forceinline__ explicit KeyGradients(int first) : first_column(first) {}
 };
 
-// Adds the part of the queries from `first` on, which `queries` has with the gradients of what they came to.
+// Adds the contribution of the queries from `first` on, staged in `queries` with their output gradients.
 template<class T, int D, int columns>
 __device__ __forceinline__ void add_queries(const BackwardArguments<T> &all, const CoreBlock<true, 16> &block, int head,
                                             int first, const T *keys, const T *values, T *queries,
@@ -227,7 +227,7 @@ __device__ __forceinline__ void add_queries(const BackwardArguments<T> &all, con
                              block.other(all.query, head, first, a.d), queries);
 }
 
-// Writes a warp's columns of one of the gradients, by way of its rows of a tile.
+// Writes a warp's columns of one of the gradients, through the warp's rows of a tile.
 template<class T, int D, int columns>
 __device__ __forceinline__ void put_columns(HeadRows<T> to, int width, const CoreBlock<true, 16> &block,
                                             int first_column, const float (&sums)[1][columns / 8][4],
@@ -238,7 +238,7 @@ __device__ __forceinline__ void put_columns(HeadRows<T> to, int width, const Cor
                            tile + block.warp_row * D);
 }
 
-// A block has all columns of the gradients, or one half of them.
+// A block has all columns of the gradients, or half of them.
 template<class T, int D>
 __global__ void __launch_bounds__(core_threads) key_gradients_kernel(GPU_READ_ONLY const BackwardArguments<T> all) {
     wait_for_earlier_kernels();
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(core_threads) key_gradients_kernel(GPU_READ_ON
     constexpr int others = Tiles::others, columns = Tiles::columns;
     extern __shared__ __align__(1024) unsigned char shared_bytes[];
     T *keys = reinterpret_cast<T *>(shared_bytes), *values = keys + Tiles::rows * D;
-    T *buffers = values + Tiles::rows * D; // queries and gradients, twice
+    T *buffers = values + Tiles::rows * D; // queries and gradients, double-buffered
     auto *numbers = reinterpret_cast<float2 *>(buffers + 4 * others * D);
     const Attention &a = all.attention;
     const Tile tile = tile_of(a, blockIdx.x / (D / columns), Tiles::rows, true);
@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(core_threads) key_gradients_kernel(GPU_READ_ON
     const CoreBlock<true, 16> block(a, tile);
     const KeyRange range = block.others;
     const Sequence &one = tile.sequence;
-    float2 number = {INFINITY, 0.0f}; // of a query of the tile that is being copied
+    float2 number = {INFINITY, 0.0f}; // for a query of the tile that is being copied
     const int thread = static_cast<int>(threadIdx.x), last_head = (tile.head + 1) * a.heads_per_key;
     const auto stage = [&](int head, int first, T *to) {
         if (head < last_head) {
@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(core_threads) key_gradients_kernel(GPU_READ_ON
             numbers[slot * others + thread] = number;
         }
         wait_for_copies_but<0>();
-        __syncthreads(); // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile has arrived, and no thread still reads the one before
         const bool is_last = first + others >= range.end;
         const int next_head = is_last ? head + 1 : head, next = is_last ? range.begin : first + others;
         stage(next_head, next, buffers + (slot ^ 1) * 2 * others * D);

@@ -1,4 +1,4 @@
-// The kernels of attention_bwd for any device, on f32.
+// The kernels of attention_bwd for any device, in f32.
 #pragma once
 
 #include "attention_bwd_slopes.cuh"
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(plain_threads)
             float z[4][4] = {}, products[4][4] = {};
             plain_dots(z, key, query, shared);
             plain_dots(products, value, grad, shared);
-            __syncthreads(); // where there was nothing to multiply
+            __syncthreads(); // needed if there was nothing to multiply
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
                 const int at = first + plain_column() + k;

@@ -1,4 +1,4 @@
-// The parts that the kernels of attention_bwd share: arguments, kernels that prepare, and the slopes of scores.
+// Shared by the kernels of attention_bwd: their arguments, preparatory kernels, and the slopes of scores.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct BackwardArguments {
     HeadNumbers<const T> bias;
     HeadRows<T> grad_query, grad_key, grad_value;
     HeadNumbers<T> grad_bias;
-    HeadNumbers<float> projections; // of the gradients on the outputs
+    HeadNumbers<float> projections; // dot products of output gradients and outputs
 
-    // The logarithm to which the scores of a query are relative; infinite where the query has no part in anything.
+    // The log sum that a query's scores are relative to; infinite for a query that contributes nothing.
     __device__ __forceinline__ float log_sum_of(const Sequence &one, int head, int i) const {
         if (i >= one.queries) {
             return INFINITY;
@@ -33,7 +33,7 @@ struct BackwardArguments {
     }
 };
 
-// Each row has `lanes` threads, which are as many as a row has eights of elements, or more.
+// Each row has `lanes` threads, at least one for every eight elements.
 template<class T>
 __global__ void __launch_bounds__(256) projections_kernel(GPU_READ_ONLY const BackwardArguments<T> all, int lanes) {
     wait_for_earlier_kernels();
@@ -68,12 +68,12 @@ __global__ void __launch_bounds__(256) projections_kernel(GPU_READ_ONLY const Ba
     }
 }
 
-// Keys that a query does not see have a gradient of the bias, too.
+// Sets the bias gradient to 0, since it also has elements for keys that a query does not see.
 template<class T>
 __global__ void __launch_bounds__(256) clear_bias_kernel(GPU_READ_ONLY const BackwardArguments<T> all) {
     wait_for_earlier_kernels();
     const Attention &a = all.attention;
-    const auto row = static_cast<int64_t>(blockIdx.x); // a query of a head
+    const auto row = static_cast<int64_t>(blockIdx.x); // one query of one head
     const int64_t query = row % a.queries, batch = row / a.queries / a.heads;
     const auto head = static_cast<int>(row / a.queries % a.heads);
     for (int key = static_cast<int>(threadIdx.x); key < a.keys; key += 256) {
@@ -83,13 +83,13 @@ __global__ void __launch_bounds__(256) clear_bias_kernel(GPU_READ_ONLY const Bac
 
 // The weight of a key for a query, and the derivatives of the loss by its bias and by its dot product.
 struct Slope {
-    float weight, of_bias, of_dot; // the latter without the scale
+    float weight, of_bias, of_dot; // of_dot lacks the scale
 };
 
-// `above` is the score relative to the log sum, `slope` its derivative by the dot product over the scale.
+// `above` is the score relative to the log sum, `slope` its derivative by the dot product, divided by the scale.
 __device__ __forceinline__ Slope slope_of(float above, float slope, float product, float projection) {
-    const float weight = exp2_of(above > 0.0f ? 0.0f : above); // NaN stays
-    // A key that a bias of minus infinity hides has no part in anything, whatever the gradient is.
+    const float weight = exp2_of(above > 0.0f ? 0.0f : above); // keeps NaN
+    // A key that is hidden by a bias of minus infinity contributes nothing, whatever the gradient is.
     const float of_bias = weight == 0.0f ? 0.0f : weight * (product - projection);
     return {weight, of_bias, of_bias * slope};
 }

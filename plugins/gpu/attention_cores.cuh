@@ -1,4 +1,4 @@
-// Tiles of attention on tensor cores: blocks of four warps, each with 16 rows or 32 of its own.
+// Attention tiles on tensor cores: blocks of four warps, each with 16 or 32 rows of its own.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace gpu {
 inline constexpr int core_warps = 4;
 inline constexpr int core_threads = core_warps * 32;
 
-// Rows of one head, from `token` on: `count` of them, of `width` elements.
+// Rows of one head: `count` rows of `width` elements, from `token` on.
 template<class T>
 struct CoreSource {
     HeadRows<const T> rows;
     int batch, token, head, count, width;
 };
 
-// Starts to copy them into a tile of `rows` rows.
+// Starts to copy the source into a tile of `rows` rows.
 template<int D, int rows, class T>
 __device__ __forceinline__ void stage_rows(const CoreSource<T> &from, T *tile) {
     constexpr int chunks = D / 8, at_once = core_threads / chunks;
@@ -33,7 +33,7 @@ __device__ __forceinline__ void stage_rows(const CoreSource<T> &from, T *tile) {
     }
 }
 
-// tanh within 3e-7 of itself.
+// tanh with an error of at most 3e-7.
 __device__ __forceinline__ float tanh_of(float x) {
     const float square = x * x;
     const float series =
@@ -42,16 +42,16 @@ __device__ __forceinline__ float tanh_of(float x) {
     return square < 0.0625f ? series : other;
 }
 
-// Whether scores are dot products times a positive factor, and nothing else.
+// True if scores are dot products times a positive factor, and nothing else.
 __device__ __forceinline__ bool has_plain_scores(const Attention &a, bool has_bias) {
     return !has_bias && a.soft_cap == 0.0f && a.factor > 0x1p-20f;
 }
 
-// Rows of a warp from `first` on and what goes with them: queries and the keys that they see, or the other way round.
+// A warp's rows from `first` on (queries or keys), and the rows of the other side that they are paired with.
 template<bool of_keys>
 struct CoreRows {
     int first;
-    KeyRange any, all; // what any of them goes with, and what all of them do
+    KeyRange any, all; // paired with at least one of the rows, and with all of them
 
     static __device__ __forceinline__ KeyRange range(const Attention &a, const Sequence &one, int row) {
         return of_keys ? a.seeing(one, row, row + 1) : a.seen(one, row);
@@ -71,7 +71,7 @@ struct CoreRows {
         return from >= all.begin && from + count <= all.end;
     }
 
-    // What is of rows that do not go together becomes `value`.
+    // Sets the elements of pairs that do not see each other to `value`.
     template<int M, int N>
     __device__ __forceinline__ void hide(float (&z)[M][N][4], float value, const Attention &a, const Sequence &one,
                                          int from) const {
@@ -93,13 +93,13 @@ struct CoreRows {
     }
 };
 
-// A block's rows, queries or keys of one head, of which each warp has some, and what they go with.
+// A block's rows of one head (queries or keys), some for each warp, and the rows of the other side.
 template<bool of_keys, int warp_rows>
 struct CoreBlock {
     Tile tile;
-    int group;       // the head of the keys
-    KeyRange others; // what any of the rows goes with
-    int warp_row;    // the warp's first row in the tile
+    int group;       // the key head
+    KeyRange others; // paired with at least one of the rows
+    int warp_row;    // first row of the warp in the tile
     CoreRows<of_keys> all_rows, rows;
 
     __device__ __forceinline__ CoreBlock(const Attention &a, const Tile &of)
@@ -109,7 +109,7 @@ struct CoreBlock {
           warp_row(static_cast<int>(threadIdx.x) / 32 * warp_rows), all_rows(a, of.sequence, of.first, of.count),
           rows(a, of.sequence, of.first + warp_row, min(warp_rows, of.count - warp_row)) {}
 
-    // All of its rows, and of the others those from `first` on.
+    // own(): all rows of the block. other(): the rows of the other side from `first` on.
     template<class T>
     __device__ __forceinline__ CoreSource<T> own(const HeadRows<const T> &from, int width) const {
         const int start = of_keys ? tile.sequence.key : tile.sequence.query;
@@ -123,7 +123,7 @@ struct CoreBlock {
     }
 };
 
-// Dot products of queries from `query` on and keys from `key` on become scores.
+// Turns the dot products of queries from `query` on and keys from `key` on into scores.
 template<class T, int M, int N>
 __device__ __forceinline__ void to_scores(float (&z)[M][N][4], const Attention &a, const HeadNumbers<const T> &bias,
                                           const Sequence &one, int head, int query, int key) {
@@ -149,11 +149,11 @@ __device__ __forceinline__ void to_scores(float (&z)[M][N][4], const Attention &
 
 // --- weights of 0 ---
 //
-// What is hidden has a weight of 0, and nothing of it may be in the sums, an infinity or NaN neither. A tile that has
-// some is multiplied in three passes: in the first one they are 0. In the others all weights but 0 are 2^100, and
-// infinities of one sign, or NaN, are that as well: their product is infinite and, once both signs are summed, NaN.
+// Hidden rows have a weight of 0 and must not reach the sums, even if they hold infinities or NaN. A tile with such
+// numbers is multiplied in three passes. The first replaces them by 0. In the others, nonzero weights are 2^100, and so
+// are infinities of one sign, and NaN: the product is infinite, and NaN once both signs are summed.
 
-// True if a tile has a number that is not finite. All threads of the block ask.
+// True if a tile has a number that is not finite. All threads of the block have to call it.
 template<int D, int rows, class T>
 __device__ __forceinline__ bool has_infinite(const T *tile) {
     constexpr uint32_t exponent = std::is_same_v<T, bf16> ? 0x7f80u : 0x7c00u;
@@ -192,8 +192,8 @@ __device__ __noinline__ void stage_pass(CoreSource<T> from, int pass, T *tile) {
     }
 }
 
-// sums += weights times the rows of a tile, `address` being a thread's place in it. All threads of the block call it;
-// only warps that take part have weights. `may_hide`: some of them may be 0 since something is hidden.
+// sums += weights times the rows of a tile; `address` is the thread's place in it. All threads of the block call it,
+// but only warps that take part have weights. `may_hide`: some weights may be 0 because rows are hidden.
 template<int D, int rows, class T, int M, int N, int C>
 __device__ __forceinline__ void multiply_seen(float (&sums)[M][C][4], float (&weights)[M][N][4], SharedAddress address,
                                               bool takes_part, bool may_hide, const CoreSource<T> &from, T *tile) {
@@ -223,7 +223,7 @@ __device__ __forceinline__ void multiply_seen(float (&sums)[M][C][4], float (&we
     }
 }
 
-// Writes the rows of a warp, `count` of them, by way of a tile of shared memory that is its own.
+// Writes `count` rows of a warp, through a tile of shared memory that the warp owns.
 template<int D, class T, int M>
 __device__ __forceinline__ void put_core_rows(const HeadRows<T> &to, int batch, int token, int head, int count,
                                               int width, const float (&sums)[M][D / 8][4], const float (&by)[M][2],

@@ -1,4 +1,4 @@
-// The calls of attention_fwd and attention_bwd that cuDNN takes, and their sizes.
+// The calls of attention_fwd and attention_bwd that cuDNN can serve, and their sizes.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace gpu {
 
 inline constexpr int64_t most_cudnn_dims = 256;
 
-// The arguments that both ops have: the query is the input of index `query`; key and value follow it.
+// The arguments that both ops have: the query is input `query`; key and value follow it.
 struct CudnnAttention {
     int64_t b, h, g, s, k, d, e;
-    int64_t left, right; // of the diagonal that ends in the last key; negative: no bound
+    int64_t left, right; // around the diagonal that ends in the last key; negative: unbounded
     float scale;
     cudnn::DataType type;
 
@@ -29,7 +29,7 @@ struct CudnnAttention {
         b = q.shape[0], s = q.shape[1], h = q.shape[2], d = q.shape[3];
         k = keys.shape[1], g = keys.shape[2];
         e = row_size(*problem.input(query + 2));
-        // A bound that no query reaches is none.
+        // A bound that no query reaches counts as none.
         left = problem.get_int(2) < k ? problem.get_int(2) : -1;
         right = problem.get_bool(1) ? 0 : problem.get_int(3) < std::max(s, k) ? problem.get_int(3) : -1;
         scale =
@@ -62,7 +62,7 @@ inline opdock::Status check_cudnn_heads(const DLTensor &tensor) {
                                    : opdock::unsupported("cuDNN is only asked for tensors of up to 2^31 elements");
 }
 
-// `bias` is its input; query_starts and key_starts follow it.
+// `bias` is the index of its input; query_starts and key_starts follow it.
 inline opdock::Status check_cudnn_attention(const opdock::Problem &problem, uint32_t query, uint32_t bias) {
     if (problem.has_input(bias + 1) || problem.has_input(bias + 2)) {
         return opdock::unsupported("sequences of different lengths do not go to cuDNN");

@@ -1,9 +1,9 @@
-// The kernels of attention_decode but for those on tensor cores (attention_decode_cores.cuh).
+// The kernels of attention_decode, except those on tensor cores (attention_decode_cores.cuh).
 //
-// The keys of a sequence are split among blocks: how many blocks follows from the shapes, which keys each has from the
-// sequence's length, that is on the device. Each leaves its sum of values and the largest score and the sum of weights
-// that go with it, and a second kernel merges them. The query heads of a key head are in one block, up to a number of
-// them, and read the cache once.
+// The keys of a sequence are split among blocks. The shapes determine the number of blocks; the sequence's
+// length, which is on the device, determines the keys of each. Each block writes its sum of values, with
+// the largest score and the sum of weights that belong to it, and a second kernel merges them. One block
+// has several query heads of a key head, up to a limit, and reads the cache once for all of them.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace gpu {
 
-inline constexpr int decode_least_keys = 256;                     // of a split
+inline constexpr int decode_least_keys = 256;                     // per split
 inline constexpr int decode_tile = 16;                            // keys that are copied together
-inline constexpr int64_t decode_shared_bytes = int64_t(96) << 10; // the most of a block
+inline constexpr int64_t decode_shared_bytes = int64_t(96) << 10; // limit per block
 
 template<class T>
 struct DecodeArguments {
     int sequences, heads, key_heads, heads_per_key, d, e;
-    int pages, tokens; // of the cache, and of a page
-    int most_keys;     // of a sequence
+    int pages, tokens; // pages in the cache, tokens in a page
+    int most_keys;     // per sequence
     int left;
     float factor, soft_cap;
     HeadRows<const T> query, key, value;
@@ -31,20 +31,20 @@ struct DecodeArguments {
     const int32_t *table, *lengths;
     int64_t table_row, table_step, lengths_step;
     int packs, splits;
-    float2 *partial_states; // of a row's splits: the largest score and the sum of weights. Null for one split
+    float2 *partial_states; // for each split of a row, the largest score and the sum of weights; null for one split
     float *partial_outputs;
 
     __device__ __forceinline__ float score(float dot) const {
         return soft_cap > 0 ? soft_cap * log2_e * tanhf(dot * factor / soft_cap) : dot * factor;
     }
-    // The table's entry for a page of a sequence, and the page of the cache nearest to an entry.
+    // entry(): the table's entry for a page of a sequence. page_of(): an entry, clamped to the pages of the cache.
     __device__ __forceinline__ int entry(int sequence, unsigned page) const {
         return table[sequence * table_row + static_cast<int64_t>(page) * table_step];
     }
     __device__ __forceinline__ int page_of(int found) const { return min(max(found, 0), pages - 1); }
 };
 
-// What a block has: some heads of one key head, and some keys.
+// A block's share of the work: some heads of one key head, and some keys.
 struct DecodePart {
     int sequence, key_head, first_head, heads, split;
     KeyRange keys;
@@ -71,7 +71,7 @@ __device__ __forceinline__ DecodePart decode_part(const DecodeArguments<T> &a, i
     return part;
 }
 
-// The end of one element of a row: the output, or a part of it. `state` is of the block's keys, `sum` relative to it.
+// Finishes one element of a row: of the output, or of a partial one. `state` covers the block's keys, like `sum`.
 template<class T>
 __device__ __forceinline__ void put_decoded(const DecodeArguments<T> &a, const DecodePart &part, int head, int column,
                                             float sum, float2 state) {
@@ -91,9 +91,9 @@ __device__ __forceinline__ void put_state(const DecodeArguments<T> &a, const Dec
     }
 }
 
-inline constexpr int merge_groups = 8; // of 32 threads, or fewer, each with some of the splits
+inline constexpr int merge_groups = 8; // groups of 32 threads, or fewer, each with some of the splits
 
-// A block for each row of the output.
+// One block per row of the output.
 template<class T>
 __global__ void __launch_bounds__(merge_groups * 32) merge_kernel(GPU_READ_ONLY const DecodeArguments<T> a) {
     wait_for_earlier_kernels();
@@ -141,8 +141,8 @@ __global__ void __launch_bounds__(merge_groups * 32) merge_kernel(GPU_READ_ONLY 
 
 // --- plain ---
 
-// 32 keys at a time in shared memory, first these and then their values. Each thread has scores of one key, and sums of
-// two columns.
+// 32 keys at a time are in shared memory, followed by their values.
+// Each thread has scores of one key, and sums of two columns.
 inline constexpr int plain_decode_keys = 32;
 inline constexpr int plain_decode_heads = 4;
 inline constexpr int plain_decode_pitch = most_dims + 1;
@@ -151,7 +151,7 @@ struct PlainDecodeMemory {
     float rows[plain_decode_keys][plain_decode_pitch];
     float query[plain_decode_heads][most_dims];
     float weights[plain_decode_heads][plain_decode_keys];
-    float2 states[plain_decode_heads]; // of all keys before
+    float2 states[plain_decode_heads]; // over all keys so far
     float rescale[plain_decode_heads];
 };
 
@@ -172,7 +172,7 @@ __device__ __forceinline__ void stage_cache(const DecodeArguments<T> &a, const D
     }
 }
 
-// The score of one key becomes its weight for one head, whose sums so far are relative to another score.
+// Turns a key's score into its weight for one head; the head's sums so far may be relative to another score.
 __device__ __forceinline__ void weigh_key(float score, int head, int key, float2 &state, PlainDecodeMemory &shared) {
     float largest[1] = {score};
     reduce_lanes<Largest>(largest, plain_decode_keys);
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(128) plain_decode_kernel(GPU_READ_ONLY const D
         shared.query[i / a.d][i % a.d] = to_f32(a.query.row(part.sequence, 0, part.first_head + i / a.d)[i % a.d]);
     }
     float sums[plain_decode_heads][2] = {};
-    float2 state = {-INFINITY, 0.0f}; // of head `mine`
+    float2 state = {-INFINITY, 0.0f}; // for head `mine`
     for (int first = part.keys.begin; first < part.keys.end; first += plain_decode_keys) {
         __syncthreads();
         stage_cache(a, part, a.key, first, a.d, shared.rows);

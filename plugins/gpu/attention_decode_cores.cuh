@@ -8,24 +8,24 @@
 
 namespace gpu {
 
-// Each warp goes through keys of its own, a tile at a time, and has some tiles under way. The rows of both products are
-// keys and columns of the values; their columns are up to 8 N heads.
+// Each warp goes through its own keys, one tile at a time, while the next tiles are being copied. The rows of the two
+// products are keys and value columns; the columns of both are up to 8 N heads.
 template<class T_, int D_, int N_>
 struct DecodeTiles {
     using T = T_;
     static constexpr int D = D_, N = N_;
     static constexpr int warps = D == 256 ? 2 : 4;
     static constexpr int stages = D == 64 ? 4 : 3;
-    static constexpr int elements = decode_tile * D; // of the keys of a tile; as many are of the values
+    static constexpr int elements = decode_tile * D; // in the keys of a tile; the values have as many
     static constexpr int bytes = warps * stages * 2 * elements * static_cast<int>(sizeof(T));
 };
 
-// The sums of a warp: of columns lane / 4 and eight further on of each 16 of the values, heads lane % 4 * 2 and the
-// next one of each 8.
+// The sums of a warp. Each thread has, of every 16 value columns, columns lane / 4 and lane / 4 + 8,
+// and of every 8 heads, heads lane % 4 * 2 and the next one.
 template<int D, int N>
 struct DecodeSums {
     float of[N][D / 16][4] = {};
-    float largest[N][2], total[N][2] = {}; // the former may be less by as much as weigh_decoded allows
+    float largest[N][2], total[N][2] = {}; // `largest` may be too small by as much as weigh_decoded() allows
 
     __device__ __forceinline__ DecodeSums() {
 #pragma unroll
@@ -35,7 +35,7 @@ struct DecodeSums {
     }
 };
 
-// 8 x 8 elements, two beside each other in each thread, with rows and columns exchanged.
+// Transposes 8 x 8 elements, of which each thread has two adjacent ones.
 __device__ __forceinline__ uint32_t transposed(uint32_t block) {
     uint32_t to = 0;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -44,7 +44,7 @@ __device__ __forceinline__ uint32_t transposed(uint32_t block) {
     return to;
 }
 
-// Two elements of a row of `width`, with 0 behind it.
+// Two elements of a row of `width` elements, with 0 past its end.
 template<class T>
 __device__ __forceinline__ uint32_t pair_of(const T *row, int at, int width, bool vectors) {
     if (vectors) {
@@ -53,7 +53,7 @@ __device__ __forceinline__ uint32_t pair_of(const T *row, int at, int width, boo
     return pack<T>(at < width ? to_f32(row[at]) : 0.0f, at + 1 < width ? to_f32(row[at + 1]) : 0.0f);
 }
 
-// The B fragments of the block's queries, straight from memory: columns without a head are 0.
+// Loads the B fragments of the block's queries directly from global memory; columns without a head are 0.
 template<class T, int D, int N>
 __device__ __forceinline__ void load_queries(const DecodeArguments<T> &a, const DecodePart &part,
                                              uint32_t (&query)[N][D / 16][2]) {
@@ -69,8 +69,8 @@ __device__ __forceinline__ void load_queries(const DecodeArguments<T> &a, const 
     }
 }
 
-// Where the token of this lane is, lane % 16 of a tile. The page is as the table says, and who looks at it waits for
-// it.
+// The place of this lane's token, which is token lane % 16 of a tile. `page` is the unchecked
+// table entry, and its first use waits for the read.
 struct TokenPlace {
     int page, place;
 };
@@ -84,7 +84,7 @@ __device__ __forceinline__ TokenPlace place_of(const DecodeArguments<T> &a, cons
     return {a.entry(part.sequence, token / tokens), static_cast<int>(token % tokens)};
 }
 
-// Starts to copy the rows of a tile, and zeros for those that are not `shown`. `in_page`: all are in one page.
+// Starts to copy the rows of a tile, with zeros for rows that are not `shown`. `in_page`: all rows are in one page.
 template<bool in_page, int D, class T>
 __device__ __forceinline__ void stage_tile(const HeadRows<const T> &cache, int width, int head, TokenPlace token,
                                            KeyRange shown, T *tile) {
@@ -106,7 +106,7 @@ __device__ __forceinline__ void stage_tile(const HeadRows<const T> &cache, int w
         from += 32 / chunks * cache.token;
     }
 }
-// The same of rows that are not aligned.
+// The same for rows that are not aligned.
 template<int D, class T>
 __device__ __noinline__ void stage_elements(const HeadRows<const T> &cache, int width, int head, TokenPlace token,
                                             KeyRange shown, T *tile) {
@@ -136,7 +136,7 @@ __device__ __forceinline__ void stage_tiles(const DecodeArguments<T> &a, int hea
     }
 }
 
-// Dot products become scores.
+// Turns dot products into scores.
 template<class T, int N>
 __device__ __forceinline__ void to_scores(float (&z)[N][4], const DecodeArguments<T> &a, KeyRange shown) {
     const bool caps = a.soft_cap > 0;
@@ -154,8 +154,8 @@ __device__ __forceinline__ void to_scores(float (&z)[N][4], const DecodeArgument
     }
 }
 
-// Scores become weights. They are relative to the largest one only where that is 2^8 times what they were relative to
-// before, or more: most tiles change nothing of the sums before, and no weight is out of the range of f16.
+// Turns scores into weights. Their base is raised to the largest score only if that is at least 2^8 times the base:
+// most tiles leave the sums so far unchanged, and no weight exceeds the range of f16.
 template<int D, int N>
 __device__ __forceinline__ void weigh_decoded(float (&z)[N][4], DecodeSums<D, N> &sums) {
     bool grows = false;
@@ -185,11 +185,11 @@ __device__ __forceinline__ void weigh_decoded(float (&z)[N][4], DecodeSums<D, N>
     for (int i = 0; i < N * 4; ++i) {
         float &one = z[i / 4][i % 4];
         one = weight_of(one, sums.largest[i / 4][i % 2]);
-        sums.total[i / 4][i % 2] += one; // of the thread's keys
+        sums.total[i / 4][i % 2] += one; // over the thread's keys
     }
 }
 
-// Takes in a tile, of which the keys `shown` are seen.
+// Adds a tile, of which the keys in `shown` are seen.
 template<class T, int D, int N>
 __device__ __forceinline__ void take_tile(const DecodeArguments<T> &a, const uint32_t (&query)[N][D / 16][2],
                                           KeyRange shown, SharedAddress key, SharedAddress value,
@@ -227,7 +227,7 @@ __device__ __forceinline__ void take_tile(const DecodeArguments<T> &a, const uin
     }
 }
 
-// The sums of all warps become those of the block.
+// Merges the sums of all warps into those of the block.
 template<class Tiles>
 __device__ __forceinline__ void merge_warps(const DecodeArguments<typename Tiles::T> &a, const DecodePart &part,
                                             DecodeSums<Tiles::D, Tiles::N> &sums, float *shared) {
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(Tiles::warps * 32)
     const DecodePart part = decode_part(a, 8 * N);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     T *tiles = reinterpret_cast<T *>(shared_bytes) + warp * Tiles::stages * 2 * elements;
-    int next = part.keys.begin / decode_tile * decode_tile + warp * decode_tile; // to be copied
+    int next = part.keys.begin / decode_tile * decode_tile + warp * decode_tile; // next tile to copy
     TokenPlace token = place_of(a, part, next), later = place_of(a, part, next + step);
     const auto shown = [&](int at) { return KeyRange{part.keys.begin - at, part.keys.end - at}; };
     const auto stage = [&](int slot) {
@@ -307,7 +307,7 @@ __global__ void __launch_bounds__(Tiles::warps * 32)
         wait_for_copies_but<Tiles::stages - 2>();
         __syncwarp();
         const T *keys = tiles + slot * 2 * elements;
-        stage(slot == 0 ? Tiles::stages - 1 : slot - 1); // the tile before, which all threads have read
+        stage(slot == 0 ? Tiles::stages - 1 : slot - 1); // the slot of the previous tile, which all threads have read
         take_tile<T, D, N>(a, query, shown(at), rows_address<D>(keys, 0), columns_address<D>(keys + elements, 0), sums);
         slot = slot + 1 == Tiles::stages ? 0 : slot + 1;
     }

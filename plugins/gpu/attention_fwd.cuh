@@ -1,5 +1,5 @@
 // The kernels of attention_fwd. A block has some queries of one head and goes through the keys that they see, tile by
-// tile, as in FlashAttention: what was summed before is rescaled when a query's largest score grows.
+// tile, as in FlashAttention: sums so far are rescaled when a query's largest score grows.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ struct ForwardArguments {
     HeadNumbers<float> lse;
 };
 
-// --- plain: on f32, for any device ---
+// --- plain: in f32, for any device ---
 
-// The sums of a thread's queries: G groups of 64 columns of the values.
+// The sums of a thread's queries: G groups of 64 value columns.
 template<int G>
 struct PlainForwardSums {
     float of[G][4][4] = {}, total[4] = {};
     float largest[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
 };
 
-// Dot products with the keys from `first` on become weights, and the sums are rescaled.
+// Turns dot products with the keys from `first` on into weights, and rescales the sums.
 template<class T, int G>
 __device__ __forceinline__ void plain_weigh(const ForwardArguments<T> &all, const Tile &tile, int first,
                                             float (&z)[4][4], PlainForwardSums<G> &sums, PlainMemory &shared) {
@@ -113,17 +113,17 @@ __global__ void __launch_bounds__(plain_threads) plain_forward_kernel(GPU_READ_O
 #ifndef __HIP__
 template<class T, int D>
 struct ForwardTiles {
-    static constexpr int blocks = D == 256 ? 1 : 2; // of 16 queries, of a warp
+    static constexpr int blocks = D == 256 ? 1 : 2; // of 16 queries, per warp
     static constexpr int rows = core_warps * 16 * blocks;
     static constexpr int keys = 64;
     static constexpr int bytes = (rows + 2 * keys) * D * static_cast<int>(sizeof(T));
 };
 
-// The sums of a warp's queries: of the rows lane / 4 and eight further on of each block.
+// The sums of a warp's queries: a thread has rows lane / 4 and lane / 4 + 8 of each block.
 template<int M, int D>
 struct ForwardSums {
     float of[M][D / 8][4] = {};
-    float largest[M][2], total[M][2] = {}; // the latter of the thread's keys
+    float largest[M][2], total[M][2] = {}; // `total` covers only the thread's keys
 
     __device__ __forceinline__ ForwardSums() {
 #pragma unroll
@@ -133,7 +133,7 @@ struct ForwardSums {
     }
 };
 
-// Scores become weights, and the sums are rescaled. Scores are to be multiplied by `factor`, which is not negative.
+// Turns scores into weights, and rescales the sums. Scores still have to be multiplied by `factor`, which is >= 0.
 template<int M, int N, int D>
 __device__ __forceinline__ void weigh(float (&z)[M][N][4], float factor, ForwardSums<M, D> &sums) {
     float rescale[M][2], best[M][2];
@@ -154,7 +154,7 @@ __device__ __forceinline__ void weigh(float (&z)[M][N][4], float factor, Forward
             is_far = is_far || !(fabsf(best[m][half] * factor) <= 1024.0f);
         }
     }
-    // One instruction for both operations is exact enough where the largest score is small.
+    // A fused multiply-subtract is exact enough if the largest score is small.
     const bool subtracts = any_of_warp(is_far);
 #pragma unroll
     for (int m = 0; m < M; ++m) {
@@ -179,7 +179,7 @@ __device__ __forceinline__ void weigh(float (&z)[M][N][4], float factor, Forward
     }
 }
 
-// Writes the rows of a warp, of which `count` exist, by way of its part of shared memory.
+// Writes a warp's rows, of which `count` exist, through the warp's part of shared memory.
 template<class T, int M, int D>
 __device__ __forceinline__ void put_outputs(const ForwardArguments<T> &all, const Tile &tile, int first, int count,
                                             ForwardSums<M, D> &sums, T *shared) {
@@ -205,7 +205,7 @@ __device__ __forceinline__ void put_outputs(const ForwardArguments<T> &all, cons
     put_core_rows<D>(all.output, one.batch, one.query + first, tile.head, count, all.attention.e, sums.of, by, shared);
 }
 
-// Dot products with the keys from `first` on become weights, and the sums are rescaled.
+// Turns dot products with the keys from `first` on into weights, and rescales the sums.
 template<class T, int M, int N, int D>
 __device__ __forceinline__ void weigh_tile(const ForwardArguments<T> &all, const Tile &tile,
                                            const CoreRows<false> &rows, int first, bool is_plain, float (&z)[M][N][4],
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(core_threads) forward_kernel(GPU_READ_ONLY con
     for (int first = range.begin; first < range.end; first += Tiles::keys) {
         const CoreSource<T> value = block.other(all.value, block.group, first, a.e);
         wait_for_copies_but<0>();
-        __syncthreads(); // the keys are there, and nobody reads the values before
+        __syncthreads(); // the keys have arrived, and no thread still reads the previous values
         stage_rows<D, Tiles::keys>(value, values);
         end_group_of_copies();
         const bool takes_part = block.rows.go_with_any(first, Tiles::keys);
@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(core_threads) forward_kernel(GPU_READ_ONLY con
             multiply_rows<T, D>(z, left, right);
         }
         wait_for_copies_but<0>();
-        __syncthreads(); // the values are there, and nobody reads the keys any more
+        __syncthreads(); // the values have arrived, and no thread reads the keys any more
         if (first + Tiles::keys < range.end) {
             stage_rows<D, Tiles::keys>(block.other(all.key, block.group, first + Tiles::keys, a.d), keys);
         }
@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(core_threads) forward_kernel(GPU_READ_ONLY con
 }
 #endif
 
-// What is launched for heads of up to D elements.
+// Launches for heads of up to D elements.
 template<class T, int D>
 struct PlainForward {
     static constexpr int threads = plain_threads, rows = plain_rows, bytes = sizeof(PlainMemory);

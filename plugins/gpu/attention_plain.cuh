@@ -1,4 +1,4 @@
-// Tiles of attention without tensor cores: 64 x 64 numbers of a block of 256 threads, each of which has 4 x 4, in f32.
+// Attention tiles without tensor cores: a block of 256 threads has 64 x 64 f32 numbers, each thread 4 x 4 of them.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace gpu {
 
 inline constexpr int plain_rows = 64; // and columns
 inline constexpr int plain_threads = 256;
-inline constexpr int plain_depth = 16; // of a product at once
+inline constexpr int plain_depth = 16; // per step of a product
 inline constexpr int plain_pitch = plain_rows + 4;
 
 struct PlainMemory {
     float left[plain_depth][plain_pitch], right[plain_depth][plain_pitch];
-    float weights[plain_rows][plain_pitch]; // [what is summed over][row]
-    float slopes[plain_rows][plain_pitch];  // backward: the same
+    float weights[plain_rows][plain_pitch]; // [summed index][row]
+    float slopes[plain_rows][plain_pitch];  // backward: the same layout
 };
 
 // The block's shared memory.
@@ -25,7 +25,7 @@ __device__ __forceinline__ PlainMemory &plain_memory() {
     return *reinterpret_cast<PlainMemory *>(shared_bytes);
 }
 
-// The first of the four rows, or columns, of this thread.
+// plain_row(), plain_column(): the first of this thread's four rows, or columns.
 __device__ __forceinline__ int plain_row() {
     return static_cast<int>(threadIdx.x) / 16 * 4;
 }
@@ -51,7 +51,7 @@ __device__ __forceinline__ PlainRows<T> plain_rows_of(const HeadRows<const T> &r
     return {rows.row(batch, token, head), rows.token, count, width};
 }
 
-// The queries, or gradients, of a block that has some; and the keys, or values, of one that has those.
+// plain_queries(): the queries, or gradients, of a block's tile. plain_keys(): the keys, or values, of its tile.
 template<class T>
 __device__ __forceinline__ PlainRows<T> plain_queries(const HeadRows<const T> &rows, const Tile &tile, int width) {
     const Sequence &one = tile.sequence;
@@ -63,14 +63,14 @@ __device__ __forceinline__ PlainRows<T> plain_keys(const HeadRows<const T> &rows
     return plain_rows_of(rows, one.batch, one.key + tile.first, tile.head, tile.count, width);
 }
 
-// The bias in units of the scores; 0 where there is none.
+// The bias in units of the scores; 0 if there is none.
 template<class T>
 __device__ __forceinline__ float bias_of(const HeadNumbers<const T> &bias, const Sequence &one, int head, int query,
                                          int key) {
     return bias.data == nullptr ? 0.0f : to_f32(bias.at(one.batch, head, one.query + query, one.key + key)) * log2_e;
 }
 
-// `skips`: nothing is added for a factor of 0 at the left, whatever there is at the right.
+// `skips`: where a left factor is 0, nothing is added, whatever the right factor is.
 template<bool skips>
 __device__ __forceinline__ void plain_multiply(float (&sums)[4][4], const float *left, const float *right) {
     const float4 a = *reinterpret_cast<const float4 *>(left), b = *reinterpret_cast<const float4 *>(right);
@@ -86,7 +86,7 @@ __device__ __forceinline__ void plain_multiply(float (&sums)[4][4], const float 
     }
 }
 
-// sums += dot products of the rows of both. The block waits before it begins.
+// sums += dot products of the rows of `left` and `right`. The block synchronizes before it begins.
 template<class T>
 __device__ __forceinline__ void plain_dots(float (&sums)[4][4], const PlainRows<T> &left, const PlainRows<T> &right,
                                            PlainMemory &shared) {
@@ -106,7 +106,7 @@ __device__ __forceinline__ void plain_dots(float (&sums)[4][4], const PlainRows<
     }
 }
 
-// sums += weights[summed][row] times the rows, one for each that is summed over: G groups of 64 of their columns.
+// sums += weights[summed][row] times the rows, one row per summed index: G groups of 64 of their columns.
 template<class T, int G>
 __device__ __forceinline__ void plain_add(float (&sums)[G][4][4], const float (&weights)[plain_rows][plain_pitch],
                                           const PlainRows<T> &rows, PlainMemory &shared) {
@@ -134,7 +134,7 @@ __device__ __forceinline__ void plain_weighted(float (&sums)[G][4][4], const Pla
     plain_add(sums, shared.weights, rows, shared);
 }
 
-// Writes row i of this thread's.
+// Writes row i of this thread's rows.
 template<int G, class T>
 __device__ __forceinline__ void put_plain_row(const HeadRows<T> &to, int batch, int token, int head, int width,
                                               const float (&sums)[G][4][4], int i, float by) {

@@ -1,11 +1,11 @@
-// The k largest of a row, in their order, by a group of threads (rows.cuh): equals by place, NaN before all others.
+// Finds the k largest elements of a row, in order, by a group of threads (rows.cuh): ties by place, NaN first.
 #pragma once
 
 #include "rows.cuh"
 
 namespace gpu {
 
-// Larger for a larger value; NaN has the largest, the zeros have one.
+// A number that grows with the value; NaN gets the largest one, and both zeros get the same.
 __device__ __forceinline__ uint32_t order_of(float value) {
     const uint32_t bits = __float_as_uint(value + 0.0f);
     return value != value ? ~0u : (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
@@ -19,13 +19,13 @@ __device__ __forceinline__ Key larger(Key a, Key b) {
     return a > b ? a : b;
 }
 
-// Every thread of a group, of 32 threads or more, gets the largest key. `shared` is of most_warps keys, and another one
-// each time in turn.
+// Every thread of a group of at least 32 threads gets the largest key. `shared` has room for
+// most_warps keys; successive calls alternate between two such arrays.
 template<class Key>
 __device__ __forceinline__ Key largest_of_group(Key key, int threads, Key *shared) {
     const auto reduce_keys = [&](int lanes) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-        static_cast<void>(lanes); // a warp, or one in which keys repeat themselves
+        static_cast<void>(lanes); // a full warp, or one in which keys repeat
         if constexpr (sizeof(Key) == 4) {
             key = __reduce_max_sync(0xffffffffu, key);
         } else {
@@ -58,7 +58,7 @@ __device__ __forceinline__ Key largest_of_group(Key key, int threads, Key *share
     return key;
 }
 
-// A value and its place in a row as one number, not 0, the larger the sooner it comes.
+// A value and its place in a row as one nonzero number, larger for elements that come sooner.
 struct WideKey {
     using type = uint64_t;
     static __device__ __forceinline__ type of(float x, int i) {
@@ -67,7 +67,7 @@ struct WideKey {
     static __device__ __forceinline__ float value(type key) { return value_of(static_cast<uint32_t>(key >> 32)); }
     static __device__ __forceinline__ int place(type key) { return static_cast<int>(~static_cast<uint32_t>(key)); }
 };
-// For values of f16 or bf16, whose orders are the same in the other bits, and rows of at most `places`.
+// For f16 or bf16 values, whose orders have the other bits in common, in rows of at most `places` elements.
 struct NarrowKey {
     using type = uint32_t;
     static constexpr uint32_t places = 1u << 13;
@@ -82,8 +82,8 @@ struct NarrowKey {
     }
 };
 
-// The row of a group of threads: value_at(i), i < n. With V > 0 a thread has at most V of the values, which stay in
-// registers.
+// The row of a group of threads: value_at(i), i < n. With V > 0 a
+// thread has at most V of the values, and keeps them in registers.
 template<class Key, int V, class ValueAt>
 class Choices {
   public:
@@ -98,13 +98,13 @@ class Choices {
         }
     }
 
-    // take(j, value, i) in all threads of a group, for the j-th of the k largest. All threads of the block take part,
-    // with the same k.
+    // Calls take(j, value, i) in all threads of a group for the j-th of the k largest
+    // elements. All threads of the block take part, with the same k.
     template<class Take>
     __device__ __forceinline__ void choose(int k, Take take) const {
         using Bits = typename Key::type;
         __shared__ Bits shared[2 * most_warps];
-        Bits most = ~Bits(0); // keys above it were taken
+        Bits most = ~Bits(0); // larger keys were taken
         for (int j = 0; j < k; ++j) {
             Bits best = 0;
             each_key([&](Bits key) { best = key <= most ? larger(best, key) : best; });
@@ -116,7 +116,7 @@ class Choices {
         }
     }
 
-    // body(value) for those that the thread has.
+    // Calls body(value) for the thread's values.
     template<class Body>
     __device__ __forceinline__ void each(Body body) const {
         each_key([&](typename Key::type key) {
@@ -147,12 +147,12 @@ class Choices {
     typename Key::type held_[V > 0 ? V : 1];
 };
 
-// How rows of n are shared out: groups of threads that hold eight values each, where 1024 of them can.
+// Distribution of rows of n elements: over groups of threads that hold eight values each, if 1024 such threads suffice.
 struct ChoicePlan {
     static constexpr int held = 8;
     static_assert(held * 1024 <= NarrowKey::places);
 
-    int threads; // of a group
+    int threads; // per group
     bool holds;
 
     explicit ChoicePlan(int64_t n)
@@ -165,7 +165,7 @@ struct ChoicePlan {
     }
 };
 
-// visit(Number<V>)
+// Calls visit(Number<V>) for the V of the plan.
 template<class Visitor>
 opdock::Status visit_choice(const ChoicePlan &plan, Visitor &&visit) {
     return plan.holds ? visit(Number<ChoicePlan::held>{}) : visit(Number<0>{});

@@ -1,5 +1,5 @@
-// Clusters: blocks that run at the same time and reach each other's shared memory. NVIDIA's devices have them
-// since compute capability 9.0; on others nobody starts one.
+// Clusters: blocks that run at the same time and can access each other's shared memory. NVIDIA devices have them since
+// compute capability 9.0; they are never launched on others.
 #pragma once
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace gpu {
 #define GPU_CLUSTERS
 #endif
 
-// Whether the call's device has clusters, and runs code that was compiled for them.
+// True if the call's device has clusters, and runs code that was compiled for them.
 inline bool has_clusters(const opdock::Problem &problem) {
 #ifdef __HIP__
     static_cast<void>(problem);
@@ -21,7 +21,7 @@ inline bool has_clusters(const opdock::Problem &problem) {
     const opdock_device_properties *properties = problem.device_properties();
     if (properties != nullptr && std::strncmp(properties->architecture, "sm_", 3) == 0) {
         const int device = std::atoi(properties->architecture + 3) * 10;
-        for (const int compiled : {__CUDA_ARCH_LIST__}) { // a device runs the newest that it can
+        for (const int compiled : {__CUDA_ARCH_LIST__}) { // a device runs the newest code that it can
             if (compiled >= 900 && compiled <= device) {
                 return true;
             }
@@ -31,7 +31,7 @@ inline bool has_clusters(const opdock::Problem &problem) {
     return false;
 }
 
-// What threads of both blocks wrote before is there afterwards. All of them take part.
+// Makes earlier writes of all threads of the cluster visible to all of them. All threads take part.
 __device__ __forceinline__ void wait_for_cluster() {
 #ifdef GPU_CLUSTERS
     __syncwarp();
@@ -39,8 +39,8 @@ __device__ __forceinline__ void wait_for_cluster() {
 #endif
 }
 
-// Between the two all blocks of the cluster have begun: work that needs no other block goes in between. All threads
-// take part in both.
+// Split barrier: once the second call returns, all blocks of the cluster have begun. Work that needs no other block
+// goes in between. All threads take part in both.
 __device__ __forceinline__ void arrive_at_cluster() {
 #ifdef GPU_CLUSTERS
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -53,7 +53,7 @@ __device__ __forceinline__ void wait_for_arrivals() {
 #endif
 }
 
-// Writes to where `shared` is in the block of that rank.
+// Writes to the location of `shared` in the block of the given rank.
 __device__ __forceinline__ void store_in_cluster(float *shared, int rank, float value) {
 #ifdef GPU_CLUSTERS
     asm volatile(
@@ -66,7 +66,7 @@ __device__ __forceinline__ void store_in_cluster(float *shared, int rank, float 
 #endif
 }
 
-// Reads what is where `shared` is in the block of that rank.
+// Reads the location of `shared` in the block of the given rank.
 __device__ __forceinline__ uint64_t load_from_cluster(const uint64_t *shared, int rank) {
     uint64_t value = *shared;
 #ifdef GPU_CLUSTERS
@@ -81,11 +81,11 @@ __device__ __forceinline__ uint64_t load_from_cluster(const uint64_t *shared, in
     return value;
 }
 
-// Blocks of a cluster that every device with clusters can start.
+// Cluster size that every device with clusters supports.
 inline constexpr int most_ranks = 8;
 
-// Each thread gets the values of one of the cluster's blocks, in turn. `shared`, of count * most_ranks floats, is at
-// the same place in all; they have waited for each other once before the first time, so that all are there.
+// Each thread gets the values of one block of the cluster, in turn. `shared`, of count * most_ranks floats, is at the
+// same place in all. Before the first call, the blocks must have waited once, so that all of them have begun.
 template<int count>
 __device__ __forceinline__ void exchange_in_cluster(float (&values)[count], int rank, int ranks, float *shared) {
     if (thread_in_block() < ranks) {
@@ -101,8 +101,8 @@ __device__ __forceinline__ void exchange_in_cluster(float (&values)[count], int 
     }
 }
 
-// reduce() over both blocks, of at most 512 threads each. `shared`, as reduce() has it, is at the same place in both;
-// they have waited for each other once before the first time, so that both are there.
+// reduce() over two blocks of at most 512 threads each. `shared`, as in reduce(), is at the same place in both. Before
+// the first call, the blocks must have waited for each other once, so that both have begun.
 template<class Operation, int count>
 __device__ __forceinline__ void reduce_in_cluster(float (&values)[count], float *shared) {
     reduce_lanes<Operation>(values, warp_size());

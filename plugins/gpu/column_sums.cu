@@ -12,7 +12,7 @@ namespace {
 
 constexpr int lanes = 32, lines = 8; // threads of a block: along a row, and over rows
 
-// One block: tile blockIdx.x % tiles of the columns, part blockIdx.x / tiles of the rows.
+// A block sums tile blockIdx.x % tiles of the columns over part blockIdx.x / tiles of the rows.
 template<class T, int N>
 __global__ void __launch_bounds__(lanes *lines)
     column_sums_kernel(ColumnSums shape, int64_t tiles, const T *matrix, float *parts, bool adds) {
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(128) add_parts_kernel(ColumnSums shape, const 
 
 } // namespace
 
-// Four blocks for each compute unit, with eight rows for each thread or more. Both steps take time: 256 parts are what
-// the second one may have.
+// Makes four blocks per compute unit, with at least eight rows per thread. Both steps take
+// time, so there are at most 256 parts for the second step.
 ColumnSums::ColumnSums(const opdock::Problem &problem, DLDataType matrix_dtype, int64_t matrix_rows, int64_t matrix_n,
                        int64_t matrix_step)
     : dtype(matrix_dtype), rows(matrix_rows), n(matrix_n), step(matrix_step) {

@@ -1,5 +1,5 @@
-// Sums over rows, without atomics: each of a number of parts sums the rows it has, and then the parts are summed in
-// their order, so that the result depends on the shape, the config and the device alone.
+// Sums over rows, without atomics: the rows are divided into parts, each part is summed, and then
+// the parts are summed in order. The result depends only on the shape, the config and the device.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace gpu {
 
 inline constexpr int sum_parts_block = 256; // threads
 
-// to[c] = sum over p of from[p][c], for parts in the workspace; and_to likewise, of as many that follow. Null ones are
-// left out. A thread has N columns, a block `across` such threads along a row. N changes no result.
+// to[c] = sum over p of from[p][c], for parts in the workspace; and_to is the sum of as many parts that follow those.
+// Null outputs are skipped. A thread has N columns; `across` threads of a block lie along a row. N changes no result.
 template<class U, int N>
 __global__ void __launch_bounds__(sum_parts_block)
     sum_parts_kernel(const float *from, int64_t parts, int64_t n, int across, int64_t blocks_of_row, U *to, U *and_to) {
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(sum_parts_block)
     }
 }
 
-// Fewer columns are spread over more blocks for each of them, which add more parts at once.
+// Fewer columns are spread over more blocks than their number requires; each block then adds more parts at once.
 template<class U>
 opdock::Status sum_parts(const opdock::Call &call, const float *from, int64_t parts, int64_t n, U *to,
                          U *and_to = nullptr) {
@@ -73,8 +73,8 @@ opdock::Status sum_parts(const opdock::Call &call, const float *from, int64_t pa
     return n % 4 == 0 && all_aligned(to, and_to) ? start(Number<4>{}) : start(Number<1>{});
 }
 
-// How rows are cut into parts where each thread has columns of its own: a block has `threads` vectors of `width`
-// columns, and a part is a stretch of rows.
+// Division of rows into parts where each thread has columns of its own: a block has `threads`
+// vectors of `width` columns, and a part is a range of consecutive rows.
 struct ColumnPlan {
     int width;
     int threads;
@@ -91,16 +91,16 @@ inline ColumnPlan plan_columns(int64_t rows, int64_t n, int width, int units) {
     const int64_t vectors = ceil_div(std::max<int64_t>(n, 1), width);
     plan.threads = static_cast<int>(std::clamp<int64_t>(next_power_of_two(vectors), 32, 256));
     plan.blocks_of_row = ceil_div(vectors, plan.threads);
-    // Enough blocks for eight on each unit, of at least 16 rows.
+    // Enough parts for eight blocks on each unit, of at least 16 rows.
     const int64_t wanted = std::max<int64_t>(1, ceil_div(int64_t(8) * units, plan.blocks_of_row));
     plan.rows_of_part = std::max<int64_t>(16, ceil_div(std::max<int64_t>(rows, 1), wanted));
     plan.parts = std::max<int64_t>(1, ceil_div(rows, plan.rows_of_part));
     return plan;
 }
 
-// Where a thread of a ColumnPlan stands.
+// A thread's columns and rows in a ColumnPlan.
 struct ColumnPlace {
-    int64_t column;           // the first of its vector; it may be past the end
+    int64_t column;           // the first one of its vector; it may be past the end
     int64_t part, begin, end; // rows
 };
 

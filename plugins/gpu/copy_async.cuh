@@ -1,17 +1,17 @@
-// Copies from global to shared memory that a thread starts without waiting for them. A thread sees what it copied
-// itself once it has waited for that; others do after a barrier besides.
+// Asynchronous copies from global to shared memory. A thread sees its own copies once it has waited for them; other
+// threads see them after a subsequent barrier.
 #pragma once
 
 #include "runtime.hpp"
 
 namespace gpu {
 
-// Whether copies go on by themselves; else they are done on return, by way of registers.
+// Defined if copies are asynchronous; otherwise they go through registers and are done on return.
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define GPU_COPIES_ASYNC
 #endif
 
-// 16 bytes, both sides aligned to them.
+// Copies 16 bytes; both addresses are aligned to 16.
 template<class Vector>
 __device__ __forceinline__ void copy_async(Vector *shared, const Vector *global) {
     static_assert(sizeof(Vector) == 16);
@@ -25,7 +25,7 @@ __device__ __forceinline__ void copy_async(Vector *shared, const Vector *global)
 #endif
 }
 
-// The same where it exists, which may be nowhere in memory else, and zeros where it does not.
+// The same if the source exists. Otherwise it writes zeros, and `global` may point anywhere.
 template<class Vector>
 __device__ __forceinline__ void copy_async_or_clear(Vector *shared, const Vector *global, bool exists) {
     static_assert(sizeof(Vector) == 16);
@@ -43,14 +43,14 @@ __device__ __forceinline__ void copy_async_or_clear(Vector *shared, const Vector
 #endif
 }
 
-// Copies since the last call become one group.
+// Makes a group of the copies since the last call.
 __device__ __forceinline__ void end_group_of_copies() {
 #ifdef GPU_COPIES_ASYNC
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-// Waits until no more than the `last` groups are under way.
+// Waits until at most the `last` most recent groups are in flight.
 template<int last>
 __device__ __forceinline__ void wait_for_copies_but() {
 #ifdef GPU_COPIES_ASYNC

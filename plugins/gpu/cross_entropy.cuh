@@ -1,6 +1,6 @@
-// What the cross entropies have in common.
+// Shared by the cross entropies.
 //
-// Targets are on the device, where nobody can be told of one that is neither a class nor ignore_index. Such a row gets
+// Targets are on the device, so an invalid one (neither a class nor ignore_index) cannot be reported. Such a row gets
 // NaN as its loss and as its gradient.
 #pragma once
 
@@ -21,15 +21,15 @@ struct CrossEntropy {
     __device__ __forceinline__ bool is_class(int64_t target) const { return target >= 0 && target < classes; }
 };
 
-// The thread that has the target's logit: it alone reads it, before it overwrites it, and writes its gradient, after
-// those of the vector that it is in. For a target that is no class, the first one, which writes the loss in any case.
+// True for the one thread that has the target's logit: it reads it before overwriting it, and writes its gradient after
+// the rest of the vector. For an invalid target: true for the first thread, which always writes the loss.
 template<class T, int N, bool peels>
 __device__ __forceinline__ bool has_target(const CrossEntropy &shape, const Share<T, N, peels> &share, int64_t target) {
     return share.place.exists &&
            (shape.is_class(target) ? share.has(target) : share.rank == 0 && share.place.thread == 0);
 }
 
-// The same of a block that has a whole row.
+// The same for a block that has a whole row.
 template<int N>
 __device__ __forceinline__ bool has_target(const CrossEntropy &shape, const Vectors<N, false> &vectors,
                                            const Place &place, int64_t target) {
@@ -38,10 +38,10 @@ __device__ __forceinline__ bool has_target(const CrossEntropy &shape, const Vect
 
 inline constexpr int statistics_arrays = 3;
 
-// What is gathered of a row.
+// Statistics of a row.
 struct Statistics {
     ExpSum exponentials;
-    float sum = 0.0f; // of the logits, where the loss is smoothed
+    float sum = 0.0f; // over the logits, if the loss is smoothed
 
     template<bool is_in_range, int N>
     __device__ __forceinline__ void add(const CrossEntropy &shape, const float (&x)[N]) {
@@ -56,7 +56,7 @@ struct Statistics {
         }
     }
 
-    // Of what was added as in range. `shared` holds statistics_arrays * most_warps floats; see reduce().
+    // Reduces what was added as in range. `shared` holds statistics_arrays * most_warps floats; see reduce().
     __device__ __forceinline__ void reduce_over(int threads, float *shared) {
         float values[statistics_arrays] = {exponentials.largest, exponentials.sum, sum};
         reduce_exp_sum<Relative::to_offset>(values, log2_e, threads, shared);
@@ -64,8 +64,8 @@ struct Statistics {
         sum = values[2];
     }
 
-    // Of all that each(body) calls body(class, logits) with, in all threads of a group. `shared` holds twice
-    // statistics_arrays * most_warps floats.
+    // Statistics of everything that each(body) passes to body(class, logits), in all threads of a group. `shared` holds
+    // 2 * statistics_arrays * most_warps floats.
     template<class Each>
     static __device__ __forceinline__ Statistics of(const CrossEntropy &shape, int threads, float *shared, Each each) {
         float values[statistics_arrays];
@@ -82,7 +82,7 @@ struct Statistics {
         return all;
     }
 
-    // Combines what the blocks of a cluster have gathered. `shared` holds most_warps floats; see exchange_in_cluster().
+    // Combines the statistics of a cluster's blocks. `shared` holds most_warps floats; see exchange_in_cluster().
     __device__ __forceinline__ void reduce_over_cluster(int rank, int ranks, float *shared) {
         static_assert(statistics_arrays * most_ranks <= most_warps);
         float values[statistics_arrays] = {exponentials.largest, exponentials.sum, sum};
@@ -96,11 +96,11 @@ struct Statistics {
         return exponentials.largest + exponentials.log_above_largest();
     }
 
-    // lse - (1 - e) logits[target] - e mean(logits), with the difference of large numbers taken first.
+    // lse - (1 - e) logits[target] - e mean(logits). Subtracts large numbers from each other first.
     __device__ __forceinline__ float loss(const CrossEntropy &shape, float wanted) const {
         const float above_largest = exponentials.log_above_largest();
         const float loss = exponentials.largest - wanted + above_largest;
-        if (shape.smoothing == 0.0f) { // 0 times a logit of minus infinity is no number
+        if (shape.smoothing == 0.0f) { // 0 * -inf would be NaN
             return loss;
         }
         const float mean = sum / static_cast<float>(shape.classes);
@@ -108,14 +108,14 @@ struct Statistics {
     }
 };
 
-// Makes gradients of logits: of_loss * (softmax(x) - (1 - e) * onehot(target) - e / v), where the softmax is the
-// exponential divided by `sum`. The target's is written over what of() says, by the thread that has it.
+// Gradients of logits: of_loss * (softmax(x) - (1 - e) * onehot(target) - e / v), where the softmax is the exponential
+// divided by `sum`. The thread that has the target overwrites the result of of() there with at_target.
 struct Gradient {
     Exponential exponential;
     float share, spread; // of_loss / sum, of_loss * e / v
     float at_target;
 
-    // `wanted` is the target's logit. For a target that is no class the gradient is NaN.
+    // `wanted` is the target's logit. The gradient is NaN for an invalid target.
     __device__ __forceinline__ Gradient(const CrossEntropy &shape, int64_t target, float wanted, float of_loss,
                                         const Exponential &row_exponential, float sum)
         : exponential(row_exponential) {
@@ -126,11 +126,11 @@ struct Gradient {
         float power[1];
         visit_range(exponential,
                     [&](auto is_in_range) { exponential.of<decltype(is_in_range)::value != 0>(logits, power); });
-        // Divided, so that 1 less 1 is 0, and nothing is left of a single class.
+        // Uses a division, so that with a single class the difference is exactly 1 - 1 = 0.
         at_target = (power[0] / sum - 1.0f + (shape.smoothing - shape.spread)) * factor;
     }
 
-    // Of N logits, the target not among them.
+    // Gradients of N logits, none of which is the target's.
     template<bool is_in_range, int N>
     __device__ __forceinline__ void of(const float (&x)[N], float (&to)[N]) const {
         exponential.of<is_in_range>(x, to);
@@ -141,7 +141,7 @@ struct Gradient {
     }
 };
 
-// `logits`: which input they are.
+// `logits` is the index of the logits' input.
 inline CrossEntropy shape_of(const opdock::Problem &problem, uint32_t logits) {
     const DLTensor &tensor = *problem.input(logits);
     const double smoothing = problem.get_float(1);

@@ -14,7 +14,7 @@
 namespace gpu {
 namespace {
 
-// The functions used, as cublasLt.h declares them. The names with _internal are what its inline functions call.
+// The functions used, as cublasLt.h declares them. Its inline functions call those named _internal.
 struct Functions {
     decltype(&cublasLtCreate) create;
     decltype(&cublasLtDestroy) destroy;
@@ -54,7 +54,7 @@ Library open_library() {
 }
 
 const Library &library() {
-    static const Library opened = open_library(); // once, whichever thread comes first
+    static const Library opened = open_library(); // once, by whichever thread comes first
     return opened;
 }
 
@@ -80,7 +80,7 @@ opdock::Status checked(const char *what, cublasStatus_t status) {
     return {code(), std::string(what) + ": " + functions().status_string(status)};
 }
 
-// For calls in a row of which a later one cannot succeed when an earlier one did not.
+// Returns the first failure. For a sequence of calls in which a later one cannot succeed if an earlier one failed.
 cublasStatus_t first_failure(std::initializer_list<cublasStatus_t> statuses) {
     const auto *found =
         std::find_if(statuses.begin(), statuses.end(), [](cublasStatus_t s) { return s != CUBLAS_STATUS_SUCCESS; });
@@ -102,8 +102,8 @@ cudaDataType_t type_of(DLDataType dtype) {
     }
 }
 
-// A row-major matrix as cuBLASLt, which thinks in columns, sees it: transposed, and its row is a column there. Rows are
-// `row_step` elements apart; 0 without gaps.
+// Describes a row-major matrix to cuBLASLt, which is column-major: it sees the transpose,
+// whose columns are the rows here. Rows are `row_step` elements apart; 0 means without gaps.
 cublasStatus_t describe_matrix(cudaDataType_t type, int64_t rows, int64_t columns, int64_t row_step, int64_t batches,
                                cublasLtMatrixLayoutOpaque_t *to) {
     const Functions &f = functions();
@@ -117,8 +117,8 @@ cublasStatus_t describe_matrix(cudaDataType_t type, int64_t rows, int64_t column
     });
 }
 
-// A bias of f32 cannot be in the epilogue of 8-bit factors, which have it in bf16 then. It is what is added instead, a
-// matrix whose rows are all the same.
+// With 8-bit factors, the epilogue supports only a bf16 bias. An f32 bias
+// is passed as the matrix to add (C) instead, with all rows the same.
 bool adds_bias(const Product &product) {
     return product.has_bias && product.scales != Scales::none && product.of_output().bits == 32;
 }
@@ -128,14 +128,14 @@ constexpr auto left_scale_mode = CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
                right_scale_mode = CUBLASLT_MATMUL_DESC_A_SCALE_MODE;
 constexpr int32_t scale_of_128 = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
 constexpr int32_t scale_of_128x128 = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
-#else // a newer library may be there
+#else // a newer library may be present
 const auto left_scale_mode = static_cast<cublasLtMatmulDescAttributes_t>(32);
 const auto right_scale_mode = static_cast<cublasLtMatmulDescAttributes_t>(31);
 constexpr int32_t scale_of_128 = 4, scale_of_128x128 = 5;
 #endif
 
-// Sums of 8-bit products are f32: without CUBLASLT_MATMUL_DESC_FAST_ACCUM, tensor cores hand them on before they lose
-// digits.
+// Sums of 8-bit products are f32: without CUBLASLT_MATMUL_DESC_FAST_ACCUM, tensor cores pass
+// partial sums on before they lose digits.
 cublasStatus_t describe_scales(const Product &product, const ProductPointers &pointers,
                                cublasLtMatmulDescOpaque_t *to) {
     const Functions &f = functions();
@@ -155,14 +155,14 @@ cublasStatus_t describe_scales(const Product &product, const ProductPointers &po
     });
 }
 
-// The operation with these bias and scales. It is made anew for each run, since they are part of it and a plan must not
-// change; that takes a few stores.
+// The operation with the given bias and scales. It is made anew for each run, because the pointers are part of it and a
+// plan must not change. That takes only a few stores.
 //
-// CUBLAS_COMPUTE_32F keeps products of f32 in f32: TF32 has a compute type of its own.
+// CUBLAS_COMPUTE_32F keeps products of f32 in f32: TF32 has its own compute type.
 cublasStatus_t describe_operation(const Product &product, const ProductPointers &pointers,
                                   cublasLtMatmulDescOpaque_t *to) {
     const Functions &f = functions();
-    // output^T = right^T left^T, and cuBLASLt sees the transposed matrix of each.
+    // output^T = right^T left^T, and cuBLASLt sees each matrix transposed.
     const cublasOperation_t first = product.right_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = product.left_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasStatus_t status = first_failure({
@@ -183,7 +183,7 @@ cublasStatus_t describe_operation(const Product &product, const ProductPointers 
     });
 }
 
-// What all matrices of a batch are aligned to when the first one is aligned to `first`; both powers of two.
+// Alignment of all matrices of a batch, given that the first one is aligned to `first`; both are powers of two.
 uint32_t alignment_of_all(uint32_t first, int64_t batches, int64_t step_bytes) {
     const auto of_step = static_cast<uint32_t>(step_bytes & -step_bytes & 0xff);
     return batches == 1 || of_step == 0 ? first : std::min(first, of_step);
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(256) repeat_row_kernel(const T *row, T *output
     }
 }
 
-// A product without depth: sums of nothing, plus the bias.
+// The output of a product with depth 0: zeros, plus the bias.
 opdock::Status fill_output(const opdock::Call &call, const Product &product, const ProductPointers &pointers) {
     const int64_t count = product.batches * product.rows * product.columns;
     if (!product.has_bias) {
@@ -220,7 +220,7 @@ opdock::Status fill_output(const opdock::Call &call, const Product &product, con
     });
 }
 
-// Batches become a dimension of the grid, which ends at 65535 in two of three directions.
+// Batches become a dimension of the grid, which is limited to 65535 in two of its three dimensions.
 constexpr int64_t most_batches = 65535;
 
 } // namespace
@@ -324,10 +324,10 @@ opdock::Status ProductPlan::choose(const CublasLt &library, Part &part, bool ali
     const uint32_t of_right = alignment(product_.depth, product_.columns);
     const uint32_t of_output = alignment(product_.rows, product_.columns);
     const uint64_t most_workspace = std::min(library.most_workspace(), product_.most_workspace);
-    // Partial sums stay in f32 and are added up in order.
+    // Partial sums stay in f32 and are added in order.
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
-    // Here the bias is a number that says how it is aligned.
+    // Only the alignment of the bias matters here, so the pointer is a made-up number.
     ProductPointers pointers = {};
     pointers.bias = reinterpret_cast<const void *>(uintptr_t(1) << 20 | (aligned ? 0 : first));
     pointers.left_scale = pointers.right_scale = reinterpret_cast<const void *>(uintptr_t(1) << 20);
@@ -354,7 +354,7 @@ opdock::Status ProductPlan::choose(const CublasLt &library, Part &part, bool ali
     int found = 0;
     const cublasStatus_t status = f.heuristic(library.handle(), &operation, &part.right, &part.left, &part.added,
                                               &part.output, &preference, most, results, &found);
-    // It calls sizes past its limits invalid.
+    // cuBLASLt reports sizes past its limits as invalid values.
     if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED &&
         status != CUBLAS_STATUS_INVALID_VALUE) {
         return checked("asking cuBLASLt for an algorithm", status);
@@ -380,7 +380,7 @@ opdock::Status ProductPlan::run(const opdock::Call &call, const CublasLt &librar
     if (product_.depth == 0) {
         return fill_output(call, product_, pointers);
     }
-    const int64_t bytes = product_.dtype.bits / 8; // several parts have one dtype
+    const int64_t bytes = product_.dtype.bits / 8; // several parts have the same dtype
     const auto at = [&](const void *first, int64_t rows, int64_t columns, int64_t part) {
         return static_cast<const char *>(first) + part * most_batches * rows * columns * bytes;
     };
@@ -392,7 +392,7 @@ opdock::Status ProductPlan::run(const opdock::Call &call, const CublasLt &librar
         here.output = const_cast<char *>(at(pointers.output, product_.rows, product_.columns, i));
         opdock::Status status = run_part(call, library, i < whole_parts_ ? whole_ : rest_, here);
         if (!status.ok()) {
-            // Once a part runs it is too late for "nothing was touched".
+            // Once a part has run, it is too late for "nothing was touched".
             return i == 0 ? std::move(status) : opdock::failed(status.message());
         }
     }
@@ -401,7 +401,7 @@ opdock::Status ProductPlan::run(const opdock::Call &call, const CublasLt &librar
 
 opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &library, const Part &part,
                                      const ProductPointers &pointers) const {
-    // An algorithm for loose pointers takes aligned ones, too.
+    // An algorithm for unaligned pointers also takes aligned ones.
     const bool aligned = all_aligned(pointers.left, pointers.right, pointers.bias, pointers.output);
     const Algorithm &algorithm = aligned && part.aligned.exists ? part.aligned : part.loose;
     if (!algorithm.exists) {
@@ -416,7 +416,7 @@ opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &l
     const bool adds_the_bias = adds_bias(product_);
     const float one = 1, kept = pointers.adds || adds_the_bias ? 1 : 0;
     const void *const added = adds_the_bias ? pointers.bias : pointers.output;
-    // Layouts are only read, whatever the types of the parameters say.
+    // Layouts are only read, even though the parameters are not const.
     const auto layout = [](const cublasLtMatrixLayoutOpaque_t &of) {
         return const_cast<cublasLtMatrixLayoutOpaque_t *>(&of);
     };

@@ -1,5 +1,5 @@
-// Matrix products through cuBLASLt, which is opened when it is first asked for: the plugin loads without it. On HIP
-// none.
+// Matrix products through cuBLASLt, which is opened at its
+// first use: the plugin loads without it. Not available on HIP.
 #pragma once
 
 #ifndef __HIP__
@@ -12,10 +12,10 @@
 
 namespace gpu {
 
-// OPDOCK_UNSUPPORTED with the loader's words where cuBLASLt cannot be opened.
+// Returns OPDOCK_UNSUPPORTED with the loader's message if cuBLASLt cannot be opened.
 opdock::Status cublaslt_available(DLDevice device);
 
-// cuBLASLt's state of one device; any number of runs use it at once.
+// cuBLASLt's state for one device; any number of runs may use it at once.
 class CublasLt {
   public:
     static opdock::Status open(DLDevice device, std::unique_ptr<CublasLt> &made);
@@ -25,7 +25,7 @@ class CublasLt {
 
     cublasLtHandle_t handle() const { return handle_; }
     static opdock::Status block_scales_available();
-    uint64_t most_workspace() const { return most_workspace_; } // bytes that an algorithm may ask for
+    uint64_t most_workspace() const { return most_workspace_; } // limit in bytes for an algorithm
 
   private:
     CublasLt(cublasLtHandle_t handle, uint64_t most_workspace) : handle_(handle), most_workspace_(most_workspace) {}
@@ -34,23 +34,23 @@ class CublasLt {
     uint64_t most_workspace_;
 };
 
-// Scales of factors in 8 bits, by which their elements are multiplied; of blocks, `left` has one for 128 elements of
-// the depth, in an order of the library's (see ops/linear_fp8.cu), and `right` one for 128 by 128.
+// Scales of 8-bit factors, multiplied with their elements. With of_blocks, `left` has a scale per 128 elements of the
+// depth, in the library's own order (see ops/linear_fp8.cu), and `right` one per 128 x 128 elements.
 enum class Scales { none, of_tensors, of_blocks };
 
-// output[rows, columns] = left[rows, depth] right[depth, columns] + bias[columns], `batches` times, all row-major. The
-// bias is the same for all batches.
+// output[rows, columns] = left[rows, depth] right[depth, columns] +
+// bias[columns], `batches` times, all row-major. All batches have the same bias.
 struct Product {
     DLDataType dtype;
     int64_t rows, columns, depth;
     bool left_transposed;  // stored as [depth, rows]
     bool right_transposed; // stored as [columns, depth]
-    bool has_bias;         // of the output's dtype
+    bool has_bias;         // with the output's dtype
     int64_t batches;
-    DLDataType right_dtype = {}, output_dtype = {}; // dtype where they have no bits; of a single batch
-    // Elements from one row to the next as stored, of a single batch; 0 without gaps.
+    DLDataType right_dtype = {}, output_dtype = {}; // if bits is 0: dtype. Only for a single batch
+    // Elements from one row to the next as stored, for a single batch; 0 means without gaps.
     int64_t left_step = 0, output_step = 0;
-    uint64_t most_workspace = ~uint64_t(0); // bytes, and no more than the library's
+    uint64_t most_workspace = ~uint64_t(0); // in bytes; the library's limit applies too
     Scales scales = Scales::none;
 
     DLDataType of_right() const { return right_dtype.bits != 0 ? right_dtype : dtype; }
@@ -61,14 +61,14 @@ struct Product {
 struct ProductPointers {
     const void *left, *right, *bias; // null without a bias
     void *output;
-    bool adds = false; // to what the output holds; without a bias
+    bool adds = false; // to the present output; without a bias
     const void *left_scale = nullptr, *right_scale = nullptr;
 };
 
-// A product with the algorithms for it; constant, so that runs share it.
+// A product and the algorithms for it; immutable, so that runs can share it.
 class ProductPlan {
   public:
-    // OPDOCK_UNSUPPORTED where cuBLASLt has no algorithm. A product without output or depth needs none.
+    // Returns OPDOCK_UNSUPPORTED if cuBLASLt has no algorithm. A product without output or depth needs none.
     static opdock::Status make(const CublasLt &library, const Product &product, std::unique_ptr<ProductPlan> &made);
 
     uint64_t workspace_size() const;
@@ -80,12 +80,12 @@ class ProductPlan {
         cublasLtMatmulAlgo_t algorithm = {};
         uint64_t workspace = 0;
     };
-    // What one call of cuBLASLt computes.
+    // The share of a product that one call of cuBLASLt computes.
     struct Part {
         int64_t batches = 0;
         cublasLtMatrixLayoutOpaque_t left = {}, right = {}, output = {}, added = {}; // added: see adds_bias()
-        Algorithm aligned; // where all pointers are aligned to 16 bytes
-        Algorithm loose;   // where they are aligned to their elements only
+        Algorithm aligned; // if all pointers are aligned to 16 bytes
+        Algorithm loose;   // if they are aligned to their elements only
     };
 
     explicit ProductPlan(const Product &product) : product_(product) {}
@@ -95,7 +95,7 @@ class ProductPlan {
                             const ProductPointers &pointers) const;
 
     Product product_;
-    int64_t whole_parts_ = 0; // runs of whole_, before that of rest_
+    int64_t whole_parts_ = 0; // runs of whole_, before the one of rest_
     Part whole_, rest_;
 };
 
@@ -112,7 +112,7 @@ inline opdock::Status no_product(const opdock::Call &call) {
     return no_products(call.device());
 }
 
-// An op that is made of products: it is listed, and says why it does not serve.
+// An op that needs products: it is registered, and reports why it is not available.
 inline const Implementation without_products = {opdock::kernel<&no_product>, Knobs::none, nullptr, nullptr,
                                                 opdock::available<&no_products>};
 

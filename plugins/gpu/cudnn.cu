@@ -17,8 +17,8 @@ using cudnn::DataType;
 using cudnn::Kind;
 using cudnn::Type;
 
-// Older ones compute some attentions wrong: 9.10.0 and 9.10.1 many, 9.14.0 windows, those before 9.16 gradients of
-// keys that are no multiple of 128.
+// Older versions compute some attentions incorrectly: 9.10.0 and 9.10.1 many of them, 9.14.0 windows, and those before
+// 9.16 gradients if the number of keys is no multiple of 128.
 constexpr size_t oldest_version = 91600;
 
 struct CudnnLibrary {
@@ -54,7 +54,7 @@ CudnnLibrary open_cudnn() {
 }
 
 const CudnnLibrary &cudnn_library() {
-    static const CudnnLibrary opened = open_cudnn(); // once, whichever thread comes first
+    static const CudnnLibrary opened = open_cudnn(); // once, by whichever thread comes first
     return opened;
 }
 
@@ -70,13 +70,13 @@ opdock_status code_of(cudnn::Status status) {
         return OPDOCK_OUT_OF_MEMORY;
     }
     if (status / 1000 == cudnn::execution_failed) {
-        const cudaError_t error = cudaGetLastError(); // so that nobody else finds it
+        const cudaError_t error = cudaGetLastError(); // clears it, so that nobody else sees it
         return error == cudaSuccess ? OPDOCK_FAILED_CLEAN : status_of(error);
     }
     return OPDOCK_FAILED_CLEAN;
 }
 
-// With the first line of what cuDNN says beside the status.
+// Adds the first line of cuDNN's error message to the status.
 std::string text_of(cudnn::Status status) {
     char last[256] = {};
     api().get_last_error_string(last, sizeof last);
@@ -299,7 +299,7 @@ CudnnPlan::CudnnPlan(const Cudnn &library, std::unique_ptr<CudnnGraph> graph) : 
     }
 }
 
-// False where cuDNN finds, now that it has to, that it cannot.
+// Returns false if cuDNN only now finds that it cannot run this engine.
 bool CudnnPlan::make(const Cudnn &library, cudnn::Descriptor engine_config) {
     auto plan = std::make_unique<CudnnDescriptor>(Kind::execution_plan);
     plan->set(Attribute::plan_handle, Type::handle, library.handle());

@@ -1,4 +1,4 @@
-// Graphs of operations through cuDNN, which is opened when it is first asked for: the plugin loads without it. CUDA
+// Graphs of operations through cuDNN, which is opened at its first use: the plugin loads without it. CUDA
 // only.
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace gpu {
 
-// OPDOCK_UNSUPPORTED with the reason where cuDNN cannot be opened or is too old.
+// Returns OPDOCK_UNSUPPORTED with the reason if cuDNN cannot be opened or is too old.
 opdock::Status cudnn_available(DLDevice device);
 
-// cuDNN's state of one device; any number of runs use it at once.
+// cuDNN's state for one device; any number of runs may use it at once.
 class Cudnn {
   public:
     static opdock::Status open(DLDevice device, std::unique_ptr<Cudnn> &made);
@@ -29,7 +29,7 @@ class Cudnn {
     ~Cudnn();
 
     cudnn::Handle handle() const { return handle_; }
-    // A handle has one stream at a time: held from choosing that until the work is queued.
+    // A handle has one stream at a time. Held from setting the stream until the work is queued.
     std::mutex &mutex() const { return mutex_; }
 
   private:
@@ -65,37 +65,37 @@ using CudnnDims = std::array<int64_t, 4>;
 // The strides of a tensor without gaps.
 CudnnDims packed_strides(const CudnnDims &dims);
 
-// A tensor of a graph. Copies are the same tensor.
+// A tensor of a graph. Copies refer to the same tensor.
 struct CudnnTensor {
     const CudnnDescriptor *descriptor = nullptr;
     CudnnDims dims = {}, strides = {};
 };
 
-// A graph under construction. Operations are computed in f32 unless told otherwise. The functions throw
-// opdock::Failure.
+// A graph under construction. Operations are computed in f32
+// unless specified otherwise. The functions throw opdock::Failure.
 class CudnnGraph {
   public:
-    // In memory; runs give their pointers, aligned to 16 bytes, in the order of these calls.
+    // A tensor in memory. Runs pass the pointers, aligned to 16 bytes, in the order of these calls.
     CudnnTensor memory(cudnn::DataType type, const CudnnDims &dims, const CudnnDims &strides);
     CudnnTensor constant(float value);
     CudnnTensor constant(int32_t value);
-    // Between two operations; nobody sees it.
+    // An intermediate tensor between two operations.
     CudnnTensor between(cudnn::DataType type, const CudnnDims &dims);
     CudnnTensor between(cudnn::DataType type, const CudnnDims &dims, const CudnnDims &strides);
 
     void pointwise(cudnn::PointwiseMode mode, const CudnnTensor &x, const CudnnTensor *b, const CudnnTensor *t,
                    const CudnnTensor &y, cudnn::DataType math = cudnn::DataType::f32);
-    // The same into a new tensor of x's dims.
+    // The same, into a new tensor with x's dims.
     CudnnTensor pointwise(cudnn::PointwiseMode mode, const CudnnTensor &x, cudnn::DataType type = cudnn::DataType::f32);
     CudnnTensor pointwise(cudnn::PointwiseMode mode, const CudnnTensor &x, const CudnnTensor &b,
                           cudnn::DataType type = cudnn::DataType::f32, cudnn::DataType math = cudnn::DataType::f32);
-    // The place of each element of x in a dim, as i32.
+    // The index of each element of x along a dim, as i32.
     CudnnTensor index(const CudnnTensor &x, int64_t dim);
-    // Over the last two dims; those before may be shared by several of a's.
+    // Multiplies over the last two dims. In the dims before, one matrix of b may serve several of a's.
     void matmul(const CudnnTensor &a, const CudnnTensor &b, const CudnnTensor &c);
-    // Over the dims that are smaller in y.
+    // Reduces over the dims that are smaller in y.
     void reduce(cudnn::Reduction by, const CudnnTensor &x, const CudnnTensor &y);
-    // The same elements with other dims.
+    // y has the elements of x with other dims.
     void view(const CudnnTensor &x, const CudnnTensor &y);
 
   private:
@@ -104,24 +104,24 @@ class CudnnGraph {
                        bool is_value);
     CudnnTensor value(cudnn::DataType type, uint32_t bits);
     CudnnDescriptor &add(cudnn::Kind kind) { return descriptors_.emplace_back(kind); }
-    // Adds an operation of these descriptors: how it is done, and its tensors. Null ones are left out.
+    // Adds an operation with these descriptors: how it is computed, and its tensors. Null ones are left out.
     void operate(cudnn::Kind kind, std::initializer_list<std::pair<cudnn::Attribute, const CudnnDescriptor *>> parts);
 
-    std::deque<CudnnDescriptor> descriptors_; // which the others point to
+    std::deque<CudnnDescriptor> descriptors_; // the others point to them
     std::vector<cudnn::Descriptor> operations_;
-    int64_t tensors_ = 0; // which the last one is named by
+    int64_t tensors_ = 0; // also the name of the last one
     std::vector<int64_t> memory_ids_, value_ids_;
     std::deque<uint32_t> values_;
 };
 
-// A graph that can run. All but the pointers is chosen when it is made; runs share it.
+// A graph that can run. Everything except the pointers is chosen at construction; runs share the plan.
 class CudnnPlan {
   public:
-    // Throws opdock::Failure, with OPDOCK_UNSUPPORTED where cuDNN has no kernel.
+    // Throws opdock::Failure, with OPDOCK_UNSUPPORTED if cuDNN has no kernel.
     CudnnPlan(const Cudnn &library, std::unique_ptr<CudnnGraph> graph);
 
     uint64_t workspace_size() const { return workspace_size_; }
-    // `pointers` of all tensors in memory.
+    // `pointers`: those of all tensors in memory.
     opdock::Status run(const opdock::Call &call, const Cudnn &library, const std::vector<void *> &pointers,
                        void *workspace) const;
 
@@ -134,7 +134,7 @@ class CudnnPlan {
     std::deque<CudnnDescriptor> engine_configs_;
     std::unique_ptr<CudnnDescriptor> plan_;
     uint64_t workspace_size_ = 0;
-    // The pointers of the last run as cuDNN has them, below the library's mutex.
+    // The pointers of the last run, as set in cuDNN; guarded by the library's mutex.
     mutable std::vector<void *> last_pointers_;
     mutable void *last_workspace_ = nullptr;
     mutable std::unique_ptr<CudnnDescriptor> last_pack_;

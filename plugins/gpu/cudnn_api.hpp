@@ -1,5 +1,5 @@
-// The part of cuDNN 9's C interface that is used. NVIDIA's header is not needed to build: what is here stays as it is
-// as long as the library is named libcudnn.so.9, and tests/test_cudnn_api.cpp compares it with that header where it is.
+// The part of cuDNN 9's C interface that is used, so that building needs no header of NVIDIA's. It is stable while the
+// library is named libcudnn.so.9; tests/test_cudnn_api.cpp compares it with the header where that is installed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace gpu::cudnn {
 
 using Handle = struct cudnnContext *;
 using Descriptor = void *;
-using Status = int; // 0, or thousands of a category
+using Status = int; // 0, or an error whose thousands are its category
 
 enum StatusCategory : Status { not_supported = 3, internal_error = 4, execution_failed = 5 };
 enum StatusCode : Status { host_allocation_failed = 4003, device_allocation_failed = 4004 };
@@ -105,7 +105,7 @@ enum class Attribute : int {
     operation_reshape_y = 2201,
 };
 
-// The functions, by their names without cudnn and cudnnBackend. A stream is a cudaStream_t.
+// The functions, named without the prefixes cudnn and cudnnBackend. A stream is a cudaStream_t.
 struct Functions {
     size_t (*get_version)();
     const char *(*get_error_string)(Status);

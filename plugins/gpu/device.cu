@@ -13,7 +13,7 @@
 namespace gpu {
 namespace {
 
-// Makes a device current for a function's length. The thread's own one is what it finds again.
+// Makes a device current within a scope, and restores the thread's previous device afterwards.
 class Current {
   public:
     explicit Current(int index) : error_(GPU(GetDevice)(&before_)) {
@@ -41,11 +41,11 @@ opdock_status result(const opdock_host_api *host, const char *what, GPU(Error_t)
     if (error == GPU(Success)) {
         return OPDOCK_OK;
     }
-    static_cast<void>(GPU(GetLastError)()); // so that nobody else finds it
+    static_cast<void>(GPU(GetLastError)()); // clears it, so that nobody else sees it
     return host->fail(host, status_of(error), error_text(what, error).c_str());
 }
 
-// function() with the device current.
+// Calls function() with the device current.
 template<class Function>
 opdock_status on(const opdock_host_api *host, int32_t index, const char *what, Function function) {
     const Current current(index);
@@ -79,7 +79,7 @@ std::string uuid_text(const char (&bytes)[16]) {
 }
 #endif
 
-// The kernel module's version, as nvidia-smi and rocm-smi show it; else the newest runtime that the driver serves.
+// The kernel module's version, as nvidia-smi and rocm-smi show it, or else the newest runtime that the driver supports.
 std::string driver_version() {
 #ifdef __HIP__
     std::ifstream file("/sys/module/amdgpu/version");
@@ -110,11 +110,11 @@ opdock_status count(const opdock_host_api *host, void * /*user_data*/, int32_t *
     *count = 0;
     std::string why = error_text("no device can be used", error);
 #ifdef __HIP__
-    if (error == hipErrorNoDevice) { // which is all that HIP's own text says
+    if (error == hipErrorNoDevice) { // HIP's own text says no more than that
         why = "no device can be used: no AMD GPU was found, or no driver of one (hipErrorNoDevice)";
     }
 #else
-    int driver = 0; // the newest CUDA that it serves; 0 without one, of which the error speaks as too old
+    int driver = 0; // newest CUDA it supports; 0 without a driver, which the error text calls too old
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
         why = "no device can be used: no NVIDIA driver is installed (" + std::string(cudaGetErrorName(error)) + ")";
     }
@@ -144,7 +144,7 @@ opdock_status properties(const opdock_host_api *host, void * /*user_data*/, int3
     const std::string architecture = found.gcnArchName; // "gfx90a:sramecc+:xnack-"
     copy_text(known.architecture, architecture.substr(0, architecture.find(':')));
     known.shared_memory = found.sharedMemPerBlock;
-    char bytes[16] = {}; // HIP 5.2 has no UUIDs: where the device is plugged in
+    char bytes[16] = {}; // HIP 5.2 has no UUIDs: the PCI address
     std::snprintf(bytes, sizeof bytes, "%04x:%02x:%02x", static_cast<unsigned>(found.pciDomainID),
                   static_cast<unsigned>(found.pciBusID), static_cast<unsigned>(found.pciDeviceID));
     copy_text(known.uuid, bytes);
@@ -165,9 +165,9 @@ opdock_status make_current(const opdock_host_api *host, void * /*user_data*/, in
     return result(host, "making a device current", GPU(SetDevice)(index));
 }
 
-// A pool for each device, which keeps some of what was freed for later allocations. The device's default pool gives all
-// of it back to the driver whenever a stream is waited for, and belongs to the whole program, so that it is left as it
-// is.
+// A memory pool per device, which keeps some freed memory for later allocations. The
+// device's default pool returns all of it to the driver at every synchronization,
+// and it belongs to the whole program, so that its settings are left alone.
 class Pools {
     using Pool = GPU(MemPool_t);
 
@@ -201,7 +201,7 @@ class Pools {
     }
 
     std::mutex mutex_;
-    std::map<int32_t, Pool> pools_; // never destroyed: what is freed at the program's end still belongs to one
+    std::map<int32_t, Pool> pools_; // never destroyed: memory freed at program exit still belongs to a pool
 };
 
 Pools &pools() {
@@ -274,7 +274,7 @@ opdock_status event_elapsed(const opdock_host_api *host, void * /*user_data*/, i
     });
 }
 
-#ifndef __HIP__ // HIP 5.2 declares hipLaunchHostFunc and lacks it
+#ifndef __HIP__ // HIP 5.2 declares hipLaunchHostFunc but does not define it
 opdock_status stream_callback(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream,
                               void (*function)(void *), void *argument) {
     return on(host, index, "asking to be told when a stream has run",

@@ -17,7 +17,7 @@ struct Arrays {
     T *out[outputs];
 };
 
-// f for each of N elements.
+// Calls f for each of N elements.
 template<class T, int N, int inputs, int outputs, class F>
 __device__ __forceinline__ void map_vectors(const F &f, const Vector<T, N> (&from)[inputs], T *const (&to)[outputs]) {
     float results[outputs][N];
@@ -40,8 +40,8 @@ __device__ __forceinline__ void map_vectors(const F &f, const Vector<T, N> (&fro
     }
 }
 
-// A block has `unroll` * blockDim.x vectors, each thread every blockDim.x-th of them; all are read before the first is
-// written, so outputs may be inputs.
+// A block has `unroll` * blockDim.x vectors, each thread every blockDim.x-th of them. A thread reads all of its vectors
+// before it writes the first, so outputs may be inputs.
 template<class T, int N, int unroll, int inputs, int outputs, class F>
 __global__ void __launch_bounds__(1024) map_kernel(F f, Arrays<T, inputs, outputs> arrays, int64_t n) {
     wait_for_earlier_kernels();
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(1024) map_kernel(F f, Arrays<T, inputs, output
             map_vectors<T, N>(f, read[u], to);
         }
     }
-    // What is left of a last vector.
+    // The remaining elements of an incomplete last vector.
     if (blockIdx.x == gridDim.x - 1) {
         for (int64_t i = vectors * N + threadIdx.x; i < n; i += blockDim.x) {
             float in[inputs], out[outputs];
@@ -85,16 +85,16 @@ __global__ void __launch_bounds__(1024) map_kernel(F f, Arrays<T, inputs, output
     }
 }
 
-// Rows wherever they are. `lanes`, a power of two, threads of a block share one, or several blocks do.
+// Rows with any strides. `lanes` threads of a block, a power of two, share a row, or several blocks do.
 template<int inputs, int outputs>
 struct MappedRows {
     RowSteps in[inputs], out[outputs];
-    int64_t rows, vectors; // vectors of a row
+    int64_t rows, vectors; // vectors per row
     int lanes;
     uint32_t blocks_of_row;
 };
 
-// One vector in each thread; with N = 1 a vector is an element.
+// One vector per thread; with N = 1 a vector is an element.
 template<class T, int N, int inputs, int outputs, class F>
 __global__ void __launch_bounds__(1024)
     map_rows_kernel(F f, Arrays<T, inputs, outputs> arrays, MappedRows<inputs, outputs> shape) {
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(1024)
     map_vectors<T, N>(f, from, to);
 }
 
-// Calls visit(Number<unroll>) for the unroll that is asked for.
+// Calls visit(Number<unroll>) for the requested unroll.
 template<class Visitor>
 opdock::Status visit_unroll(int64_t unroll, Visitor &&visit) {
     switch (unroll) {
@@ -133,7 +133,7 @@ opdock::Status visit_unroll(int64_t unroll, Visitor &&visit) {
     }
 }
 
-// The rows of the first tensors of a call, all of one shape: as they are, or one of all elements where that is dense.
+// The rows of a call's first tensors, all of one shape: as they are, or all elements as one row if dense.
 template<int inputs, int outputs>
 MappedRows<inputs, outputs> mapped_rows(const opdock::Call &call, bool are_dense) {
     const DLTensor &shape = *call.output(0);
@@ -169,8 +169,8 @@ opdock::Status map_rows(const opdock::Call &call, const F &f, const Arrays<T, in
                        : launch(call, grid, map_rows_kernel<T, 1, inputs, outputs, F>, f, arrays, shape);
 }
 
-// f over the first `inputs` inputs and the first `outputs` outputs of a call, all of one shape and dtype. Rows may be
-// anywhere.
+// Applies f to the first `inputs` inputs and the first `outputs` outputs of a call, all of one
+// shape and dtype. Rows may have any strides.
 template<int inputs, int outputs, class F>
 opdock::Status map(const opdock::Call &call, const F &f) {
     const DLTensor &shape = *call.output(0);
@@ -198,7 +198,7 @@ opdock::Status map(const opdock::Call &call, const F &f) {
             const int64_t blocks = ceil_div(ceil_div(n, N), static_cast<int64_t>(knobs.threads) * u);
             return launch(call, {blocks, knobs.threads}, map_kernel<T, N, u, inputs, outputs, F>, f, arrays, n);
         };
-        // A thread has two elements where there are few: latency counts then, not bandwidth.
+        // With few elements, a thread has two of them: latency matters then, not bandwidth.
         if (n <= 256 * static_cast<int64_t>(compute_units(call))) {
             return start(Number<2>{}, Number<1>{});
         }

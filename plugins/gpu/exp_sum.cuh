@@ -1,6 +1,6 @@
-// Sums of exponentials, for softmax and its logarithm: in one pass over a row, whatever its largest element is.
+// Sums of exponentials for softmax and its logarithm, in one pass over a row for any largest element.
 //
-// The same source runs on the CPU in the tests; see tests/emulated.
+// The tests compile the same source for the CPU; see tests/emulated.
 #pragma once
 
 #include <cfloat>
@@ -13,7 +13,7 @@ namespace gpu {
 
 inline constexpr float log2_e = 1.44269504088896341f;
 
-// 2^x within 2 units in the last place; 0 where that would be denormal.
+// 2^x within 2 units in the last place; 0 if the result would be denormal.
 __device__ __forceinline__ float exp2_of(float x) {
 #ifdef __HIP__
     return exp2f(x);
@@ -24,24 +24,24 @@ __device__ __forceinline__ float exp2_of(float x) {
 #endif
 }
 
-// What exponentials are relative to.
+// The base that exponentials are relative to.
 enum class Relative {
-    to_offset, // of the element, as it is rounded
+    to_offset, // the element's, as rounded
     to_element,
-    by_range, // to the offset where that is in range, else to the element
+    by_range, // to the offset if it is in range, else to the element
 };
 
-// 2^(factor * x - offset), where the offset is that of an element `from`: factor * from, as it is rounded. What is
-// relative to the same offset has the same error, which cancels in quotients. It is never minus infinity, from which
-// another one would be no number.
+// 2^(factor * x - offset), where the offset is the rounded value of factor * from, for an element `from`. Exponentials
+// with the same offset have the same error, which cancels in quotients. The offset is never minus infinity, since
+// subtracting it from another one would give NaN.
 struct Exponential {
     float factor, from, offset;
 
     __device__ __forceinline__ Exponential(float by, float relative_to)
         : factor(by), from(relative_to == -INFINITY ? 0.0f : relative_to), offset(fmaxf(factor * from, -FLT_MAX)) {}
 
-    // Else the offset is rounded by too much, or no number, and elements have to be compared before they are
-    // multiplied.
+    // If false, the rounding error of the offset is too large, or the offset
+    // is NaN: elements have to be subtracted before they are multiplied.
     __device__ __forceinline__ bool in_range() const { return fabsf(offset) <= 0x1p20f; }
 
     template<bool is_in_range, int N>
@@ -52,8 +52,8 @@ struct Exponential {
         }
     }
 
-    // What a sum of these is to be multiplied with to be relative to another element in the same way. Next to the end
-    // of the range offsets are rounded by 1/32: taken for factor * from, each puts 2 % on the sum.
+    // Factor by which a sum of these is multiplied to make it relative to another element. At the end of the range, the
+    // rounding error of an offset is 1/32: using factor * from in its place would change the sum by 2 %.
     template<Relative relative>
     __device__ __forceinline__ float to(const Exponential &other) const {
         const bool offset_here = relative == Relative::by_range ? in_range() : relative == Relative::to_offset;
@@ -64,13 +64,13 @@ struct Exponential {
         return exp2_of(offset_there ? fmaf(from, factor, -other.offset) : (from - other.from) * factor);
     }
 
-    // Of `from` itself, as of() has it: 1 but for the rounding of the offset. Quotients by it are what they should be.
+    // What of() gives for `from` itself: 1, except for the rounding of the offset. Correct divisor for quotients.
     __device__ __forceinline__ float of_from() const {
         return in_range() ? exp2_of(fmaf(from, factor, -offset)) : 1.0f;
     }
 };
 
-// visit(Number<whether it is in range>): so that loops are compiled for either.
+// Calls visit(Number<is_in_range>), so that loops are compiled for both cases.
 template<class Visitor>
 __device__ __forceinline__ void visit_range(const Exponential &exponential, Visitor visit) {
     if (exponential.in_range()) {
@@ -80,12 +80,12 @@ __device__ __forceinline__ void visit_range(const Exponential &exponential, Visi
     }
 }
 
-// The elements x seen so far: their largest, and the sum of 2^(factor * x) relative to it. The factor is not negative.
+// Of the elements x so far: the largest, and the sum of 2^(factor * x) relative to it. The factor is not negative.
 struct ExpSum {
     float largest = -INFINITY;
     float sum = 0.0f;
 
-    // Takes in N elements except those whose bit is set in `hidden`. Which way is for gather_exp_sum() to say.
+    // Adds N elements except those whose bit in `hidden` is set. gather_exp_sum() chooses is_in_range.
     template<bool is_in_range, int N>
     __device__ __forceinline__ void add(const float (&x)[N], float factor, unsigned hidden = 0) {
         float best = -INFINITY;
@@ -107,21 +107,21 @@ struct ExpSum {
         sum += added;
     }
 
-    // The sum relative to another element, that is not less, in the same way. 0 stays 0, also where infinities meet,
-    // and so does what is out of range far below the element.
+    // The sum relative to another element, which is not smaller. 0 stays 0, even where infinities meet, and so does
+    // a sum out of range far below the element.
     template<Relative relative>
     __device__ __forceinline__ float relative_to(float element, float factor) const {
         const float by = Exponential(factor, largest).to<relative>(Exponential(factor, element));
         return sum == 0.0f || (by == 0.0f && sum == INFINITY) ? 0.0f : sum * by;
     }
 
-    // The natural logarithm of the sum, relative to the largest element, for a factor of log2_e. 0 where that is all.
+    // The natural logarithm of the sum relative to the largest element, for a factor of log2_e; 0 for a single element.
     __device__ __forceinline__ float log_above_largest() const {
         return logf(sum / Exponential(log2_e, largest).of_from());
     }
 };
 
-// Of `lanes` consecutive threads of a warp.
+// Reduces over `lanes` consecutive threads of a warp.
 template<Relative relative, int count>
 __device__ __forceinline__ void reduce_exp_sum_lanes(float (&values)[count], float factor, int lanes) {
     float largest[1] = {values[0]};
@@ -139,8 +139,8 @@ __device__ __forceinline__ void reduce_exp_sum_lanes(float (&values)[count], flo
     }
 }
 
-// What all threads of a group have seen together. `values` are the largest element, the sum relative to it and perhaps
-// a plain sum. `shared` holds count * most_warps floats; see reduce().
+// Combines the values of all threads of a group: the largest element, the sum relative to it, and optionally a plain
+// sum. `shared` holds count * most_warps floats; see reduce().
 template<Relative relative, int count>
 __device__ __forceinline__ void reduce_exp_sum(float (&values)[count], float factor, int threads, float *shared) {
     static_assert(count == 2 || count == 3);
@@ -157,9 +157,9 @@ __device__ __forceinline__ ExpSum reduce_exp_sum(const ExpSum &mine, float facto
     return {values[0], values[1]};
 }
 
-// What a group gathers of elements that it goes through: gather(Number<is_in_range>) returns a thread's `values`, as
-// reduce_exp_sum() takes them. It is called once more where their range asks for the other way. `shared` holds twice
-// count * most_warps floats.
+// Combines what a group's threads gather from elements: gather(Number<is_in_range>, values)
+// sets a thread's `values`, in the layout of reduce_exp_sum(). It is called again with 0 if
+// their range turns out to require that. `shared` holds 2 * count * most_warps floats.
 template<int count, class Gather>
 __device__ __forceinline__ void gather_exp_sum(float (&values)[count], float factor, int threads, float *shared,
                                                Gather gather) {
@@ -171,7 +171,7 @@ __device__ __forceinline__ void gather_exp_sum(float (&values)[count], float fac
         gather(Number<0>{}, exact);
         reduce_exp_sum<Relative::to_element>(exact, factor, threads, shared + count * most_warps);
 #pragma unroll
-        for (int i = 0; i < count; ++i) { // what a group gets does not depend on its neighbours
+        for (int i = 0; i < count; ++i) { // a group's result does not depend on its neighbours
             values[i] = again ? exact[i] : values[i];
         }
     }

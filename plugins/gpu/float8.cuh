@@ -1,4 +1,4 @@
-// The 8-bit formats of quantize and dequantize: round to nearest even, saturate, NaN stays NaN.
+// The 8-bit formats of quantize and dequantize: round to nearest even, saturate, keep NaN.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace gpu {
 
 #ifdef __HIP__
 
-// `largest` is the format's largest value as the bits of an f32; integers as in opdock/cpp/float8.hpp.
+// `largest`: the format's largest value, as the bits of an f32. Integer arithmetic as in opdock/cpp/float8.hpp.
 template<int mantissa_bits, uint32_t bias, uint32_t largest>
 __device__ __forceinline__ uint8_t float8_from_f32(float value) {
     constexpr int shift = 23 - mantissa_bits;
@@ -42,7 +42,7 @@ struct e4m3 {
     }
 };
 
-// The upper half of an f16.
+// e5m2 is the upper half of an f16.
 struct e5m2 {
     uint8_t bits;
 
@@ -91,7 +91,7 @@ __device__ __forceinline__ Vector<F, N> narrow8(const float (&from)[N]) {
     return to;
 }
 
-// visit(Type<F>) for the F of e4m3 and e5m2 that `dtype` names.
+// Calls visit(Type<F>) for the format that `dtype` names: e4m3 or e5m2.
 template<class Visitor>
 opdock::Status visit_float8(DLDataType dtype, Visitor &&visit) {
     switch (opdock_dtype_pack(dtype)) {

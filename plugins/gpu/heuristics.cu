@@ -8,7 +8,7 @@
 namespace gpu {
 namespace {
 
-// The tensor that most work goes by: the largest one.
+// The largest tensor, which determines most of the work.
 const DLTensor *largest(const opdock::Problem &problem) {
     const DLTensor *found = nullptr;
     for (uint32_t i = 0; i < problem.c().n_tensors; ++i) {
@@ -20,7 +20,7 @@ const DLTensor *largest(const opdock::Problem &problem) {
     return found;
 }
 
-// Vectors of 16 bytes in a row of it.
+// 16-byte vectors in a row of the tensor.
 int64_t vectors_of_row(const DLTensor *tensor) {
     return tensor == nullptr ? 1 : std::max<int64_t>(1, row_size(*tensor) * element_bytes(*tensor) / 16);
 }
@@ -36,7 +36,7 @@ int64_t row_threads(const opdock::Problem &problem) {
 
 } // namespace
 
-// Few elements are spread over as many blocks as they make.
+// One vector per thread if there are few elements, which makes more blocks.
 opdock::Status elementwise_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     const DLTensor *tensor = largest(problem);
     const int64_t bytes = tensor == nullptr ? 0 : element_count(*tensor) * element_bytes(*tensor);
@@ -45,7 +45,7 @@ opdock::Status elementwise_heuristic(const opdock::Problem &problem, int64_t *kn
     return {};
 }
 
-// As many rows as have 32 bytes of a column: of their two vectors of four elements.
+// Rows per thread: 32 bytes of each of a column's two vectors, which have four elements.
 opdock::Status rotations_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     knobs[0] = 128;
     knobs[1] = 8 / element_bytes(*problem.input(0));
@@ -58,8 +58,8 @@ opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     return {};
 }
 
-// Blocks that are small next to what a compute unit holds: they read while others write. Few rows are shared out to as
-// many threads as there is room for, as long as each has a batch of four vectors.
+// Blocks are small next to a compute unit's capacity, so that some read while others write. Few rows are spread over as
+// many threads as fit, as long as each thread has a batch of four vectors.
 opdock::Status row_batches_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     const DLTensor *tensor = largest(problem);
     const int64_t room = int64_t(2048) * compute_units(problem) / std::max<int64_t>(1, rows_of(tensor));
@@ -72,8 +72,8 @@ opdock::Status row_batches_heuristic(const opdock::Problem &problem, int64_t *kn
     return {};
 }
 
-// Two vectors of each thread, in one block of 512 threads on a compute unit. Blocks with more vectors of a thread, and
-// more and smaller blocks, were slower on an H200.
+// Two vectors per thread, in one block of at most 512 threads per compute unit. More vectors per thread, and more and
+// smaller blocks, were slower on an H200.
 opdock::Status columns_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     knobs[0] = std::clamp<int64_t>(next_power_of_two(ceil_div(vectors_of_row(largest(problem)), 2)), 32, 512);
     knobs[1] = 1;

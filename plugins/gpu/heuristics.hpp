@@ -1,4 +1,4 @@
-// Configs for shapes that nobody tuned.
+// Default configs for shapes that have not been tuned.
 #pragma once
 
 #include "implementation.hpp"

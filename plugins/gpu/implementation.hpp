@@ -1,4 +1,4 @@
-// What the files of ops/ bring: the functions of one implementation for each op, and the knobs it has.
+// Interface of the files in ops/: the functions of an implementation of each op, and its knobs.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace gpu {
 
-// Which knobs a kernel reads; plugin.cu names them and heuristics.cu decides for shapes that nobody tuned.
+// The knobs that a kernel reads; plugin.cu names them, and heuristics.cu has their defaults for untuned shapes.
 enum class Knobs {
     none,
-    elementwise, // threads of a block, vectors of 16 bytes that each of them has
-    rotations,   // threads of a block, rows that each of them has under way
-    rows,        // threads of a row and of a block
-    row_batches, // the same, for rows that nobody holds
-    columns,     // threads of a row in a block, blocks of a compute unit: for sums over rows, whose blocks stay
+    elementwise, // threads per block, 16-byte vectors per thread
+    rotations,   // threads per block, rows in flight per thread
+    rows,        // threads per row and per block
+    row_batches, // the same, for rows that are not held in registers
+    columns,     // for sums over rows with resident blocks: threads per row in a block, blocks per compute unit
 };
 
 struct ElementwiseKnobs {
@@ -43,7 +43,7 @@ struct ColumnKnobs {
     }
 };
 
-// Functions of one op, as opdock_impl has them; null ones are left out.
+// Functions of one op, as in opdock_impl; null ones are left out.
 struct Implementation {
     opdock_kernel kernel;
     Knobs knobs;
@@ -52,14 +52,14 @@ struct Implementation {
     decltype(opdock_impl::available) available = nullptr;
     opdock::DeviceStateFunctions device_state = {};
     opdock::PlanFunctions plan = {};
-    bool any_strides = false; // contiguous tensors alone without it
+    bool any_strides = false; // if false, only contiguous tensors
     bool deterministic = true;
-    // One that computes it and is opened when it is first asked for: part of the impl_id, and tried before kernels of
-    // the plugin's own.
+    // A library that computes the op and is opened at its first use. Its name is part of the
+    // impl_id, and it is tried before the plugin's own kernels.
     const char *library = nullptr;
 };
 
-// For kernels that read and write tensors by rows, wherever these are; `rows` as supports_rows has it.
+// For kernels that access tensors by rows with any strides; `rows` is as in supports_rows().
 template<uint32_t rows>
 Implementation by_rows(opdock_kernel kernel, Knobs knobs,
                        decltype(opdock_impl::workspace_size) workspace_size = nullptr) {
@@ -73,7 +73,7 @@ class Plugin {
   public:
     explicit Plugin(opdock::Registry &registry) : registry_(registry) {}
 
-    // `dtypes` as in opdock_impl. All implementations may be captured.
+    // `dtypes` is as in opdock_impl. All implementations can be captured.
     void add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &implementation);
 
   private:

@@ -3,7 +3,7 @@
 #ifndef __HIP__
 #include <array>
 
-#include <cuda.h> // types alone: the driver is found by the runtime
+#include <cuda.h> // only types: the runtime looks up the driver's functions
 #endif
 
 namespace gpu {
@@ -24,14 +24,14 @@ opdock::Status launch_kernel(const opdock::Call &call, const Grid &grid, const v
 
 namespace {
 
-// Where a capture of a stream into a graph stands.
+// State of a capture of a stream into a graph.
 struct Captured {
-    unsigned long long capture = 0; // 0 where nothing is captured
-    cudaGraphNode_t last = nullptr; // what the next node will follow, where that is one alone
+    unsigned long long capture = 0; // 0 if nothing is captured
+    cudaGraphNode_t last = nullptr; // the next node's predecessor, if there is exactly one
 };
 
 Captured captured(Stream stream) {
-#if CUDART_VERSION >= 12030 // whose graphs have programmatic edges
+#if CUDART_VERSION >= 12030 // graphs have programmatic edges since then
 #if CUDART_VERSION < 13000
     constexpr auto get_info = cudaStreamGetCaptureInfo_v3;
 #else
@@ -53,8 +53,8 @@ Captured captured(Stream stream) {
     return {};
 }
 
-// Returns whether the kernel's code waits. Code for an older device does not, also once the driver compiled it for this
-// one.
+// True if the kernel's code waits for earlier kernels. Code for an older device does not, even
+// if the driver compiled it for this device.
 bool waits(const void *kernel) {
     cudaFuncAttributes attributes = {};
     if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
@@ -67,7 +67,7 @@ bool waits(const void *kernel) {
 thread_local Captured own; // after the last kernel of this plugin that this thread captured
 
 cudaError_t as_runtime(CUresult result) {
-    return static_cast<cudaError_t>(result); // the same numbers
+    return static_cast<cudaError_t>(result); // both use the same numbers
 }
 
 template<class Function>
@@ -87,12 +87,12 @@ void find(const char *name, unsigned version, Function *&function) {
     }
 }
 
-// The driver's functions that every launch needs. The runtime's launch looks for the kernel each time, and asking it
-// whether a stream is captured takes three times as long.
+// The driver's functions that every launch needs. The runtime's launch looks up the kernel
+// each time, and its query for a capture takes three times as long.
 struct Driver {
     CUresult (*launch)(const CUlaunchConfig *, CUfunction, void **, void **) = nullptr;
     CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus *) = nullptr;
-    CUresult (*context_id)(CUcontext, unsigned long long *) = nullptr; // of the current one; never used again
+    CUresult (*context_id)(CUcontext, unsigned long long *) = nullptr; // ID of the current context; never reused
 
     Driver() {
         find("cuLaunchKernelEx", 11060, launch);
@@ -102,7 +102,7 @@ struct Driver {
     explicit operator bool() const { return launch != nullptr && is_capturing != nullptr && context_id != nullptr; }
 };
 
-// The driver's handle of a kernel in the current context. A thread remembers those that it launched.
+// The driver's handle of a kernel in the current context. Each thread caches the handles of kernels that it launched.
 cudaError_t function_of(const Driver &driver, const void *kernel, CUfunction *function) {
     struct Known {
         const void *kernel = nullptr;
@@ -113,7 +113,7 @@ cudaError_t function_of(const Driver &driver, const void *kernel, CUfunction *fu
     thread_local std::array<Known, 1 << bits> all;
     unsigned long long context = 0;
     CUresult error = driver.context_id(nullptr, &context);
-    if (error == CUDA_ERROR_INVALID_CONTEXT) { // a thread gets one with its first call of the runtime that needs it
+    if (error == CUDA_ERROR_INVALID_CONTEXT) { // a thread gets one with its first runtime call that needs it
         int device = 0;
         if (cudaGetDevice(&device) == cudaSuccess && cudaSetDevice(device) == cudaSuccess) {
             error = driver.context_id(nullptr, &context);
@@ -141,10 +141,10 @@ bool is_capturing(const Driver &driver, Stream stream) {
 
 } // namespace
 
-// A kernel that directly follows another one of this plugin in a graph is launched so that it starts while that one
-// ends: starting costs a third of the time of a short kernel. After kernels of others that takes longer than without (a
-// product of cuBLAS: 0.5 us on an H200). Outside of graphs nobody knows who is before, and the host takes longer than
-// the device.
+// In a graph, a kernel that directly follows another kernel of this plugin is launched so that it
+// starts while that one ends: starting takes a third of the time of a short kernel. After other
+// kernels this is slower than a normal launch (by 0.5 us after a cuBLAS product on an H200).
+// Outside of graphs the preceding kernel is not known, and the host takes longer than the device.
 opdock::Status launch_kernel(const opdock::Call &call, const Grid &grid, const void *kernel, void **arguments) {
     if (grid.blocks == 0) {
         return {};

@@ -1,4 +1,4 @@
-// Starting kernels.
+// Launching kernels.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@ namespace gpu {
 
 struct Grid {
     int64_t blocks;
-    int threads; // of a block
+    int threads; // per block
     size_t shared_bytes = 0;
-    int cluster = 1; // blocks of a cluster; more than one where has_clusters() says so
+    int cluster = 1; // blocks per cluster; more than one only if has_clusters()
 };
 
 __host__ __device__ inline int64_t ceil_div(int64_t a, int64_t b) {
@@ -27,17 +27,17 @@ inline int64_t next_power_of_two(int64_t n) {
     return power;
 }
 
-// Every kernel begins with it, or with what place_of() or functions *_by_parameters find (tests/check_waits.py). A
-// kernel after another one of this plugin in a graph may start before that ends ("programmatic dependent launch",
-// launch.cu), and may touch no memory until then, not even to read: the kernel before may write it.
+// Every kernel calls this first; only results of place_of() and of functions *_by_parameters may be computed before it
+// (tests/check_waits.py). In a graph, a kernel may start before the preceding kernel of this plugin ends ("programmatic
+// dependent launch", launch.cu). Until then it must not even read memory, since the preceding kernel may write it.
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Lets the next kernel start early if this one has at most so many blocks: more are slower where they still have to
-// read. Kernels that may write parameters of a model do not call it: kernels of others read those without waiting.
+// Lets the next kernel start early if this one has at most `most_blocks` blocks: with more, those that still read are
+// slowed down. Not for kernels that may write a model's parameters: other kernels read those without waiting.
 __device__ __forceinline__ void let_the_next_start(unsigned most_blocks) {
 #if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (gridDim.x <= most_blocks) {
@@ -48,13 +48,13 @@ __device__ __forceinline__ void let_the_next_start(unsigned most_blocks) {
 #endif
 }
 
-// Puts a kernel on the call's stream; the launch's own error is returned. Nothing is launched for no blocks.
+// Puts a kernel on the call's stream, and returns the launch's own error. Launches nothing if there are no blocks.
 opdock::Status launch_kernel(const opdock::Call &call, const Grid &grid, const void *kernel, void **arguments);
 
 template<class... Parameters, class... Arguments>
 opdock::Status launch(const opdock::Call &call, const Grid &grid, void (*kernel)(Parameters...),
                       Arguments &&...arguments) {
-    // What a kernel takes may differ from what is passed (int64_t from int); it reads its own types.
+    // Converts arguments to the kernel's parameter types (such as int to int64_t).
     return [&](Parameters... converted) {
 #ifdef GPU_EMULATED // tests/emulated/hip/hip_runtime.h
         const std::function<void()> entry = [&] { kernel(converted...); };
@@ -66,7 +66,7 @@ opdock::Status launch(const opdock::Call &call, const Grid &grid, void (*kernel)
     }(std::forward<Arguments>(arguments)...);
 }
 
-// Compute units of the call's device, for kernels whose blocks stay.
+// Compute units of the call's device, for kernels with resident blocks.
 inline int compute_units(const opdock::Problem &problem) {
     const opdock_device_properties *properties = problem.device_properties();
     return properties != nullptr && properties->compute_units != 0 ? static_cast<int>(properties->compute_units) : 64;

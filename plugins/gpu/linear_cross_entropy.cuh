@@ -1,7 +1,7 @@
-// Losses of rows of logits in f32, and their gradients in place of the logits.
+// Losses of rows of f32 logits, and their gradients in place of the logits.
 //
-// The gradient is a T, so that a row of it takes the first half of the row of logits or all of it. Nothing is written
-// before all that lies there was read: of a row that blocks hold together in registers, before any of it.
+// Gradients are of type T, so that a row of them takes the first half of the row of logits, or all of it. They are only
+// written once all logits stored there were read: for a row held in registers by several blocks, all of its logits.
 #pragma once
 
 #include "clusters.cuh"
@@ -14,9 +14,9 @@ namespace gpu {
 template<class T>
 struct LogitRows {
     CrossEntropy shape;
-    int64_t step; // floats from one row to the next; a multiple of 4
+    int64_t step; // floats between rows; a multiple of 4
     float *logits;
-    const T *bias; // added to the logits where it is not null
+    const T *bias; // added to the logits unless null
     const int64_t *target;
     const float *scale; // a factor of the gradients; null for 1
     float *loss;
@@ -25,7 +25,7 @@ struct LogitRows {
         const float logit = logits[row * step + i];
         return bias == nullptr ? logit : logit + to_f32(bias[i]);
     }
-    // Four logits, minus infinity in place of those behind the last; from what there is in their place.
+    // Adds the bias to four logits, and replaces those past the last class by minus infinity.
     __device__ __forceinline__ void take(int64_t i, float (&x)[4]) const {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
@@ -51,7 +51,7 @@ struct LogitRows {
                 Exponential(log2_e, exponentials.largest),
                 exponentials.sum};
     }
-    // Writes what becomes of x.
+    // Writes the gradients of logits x.
     __device__ __forceinline__ void replace(int64_t row, int64_t i, const float (&x)[4], const Gradient &gradient,
                                             int64_t of_target) const {
         float y[4];
@@ -73,13 +73,13 @@ struct LogitRows {
     }
 };
 
-// --- rows that a cluster holds ---------------------------------------------------------------------------------------
+// --- rows held by a cluster ------------------------------------------------------------------------------------------
 
-constexpr int held_logits = 8;     // vectors of a thread
+constexpr int held_logits = 8;     // vectors per thread
 constexpr int most_of_cluster = 8; // blocks
 
-// What the blocks of a cluster have seen together; `shared` holds statistics_arrays * (most_warps + most_of_cluster)
-// floats.
+// Combines the statistics of a cluster's blocks. `shared` holds
+// statistics_arrays * (most_warps + most_of_cluster) floats.
 template<bool is_in_range, int threads>
 __device__ __forceinline__ Statistics gather(const CrossEntropy &shape, int64_t first, int64_t stride, int blocks,
                                              const float (&x)[held_logits][4], float *shared) {
@@ -125,9 +125,9 @@ __device__ __forceinline__ Statistics gather(const CrossEntropy &shape, int64_t 
     return all;
 }
 
-// Clusters of `blocks` blocks that stay, each with a row at a time, whose logits are read once: into shared memory,
-// while the cluster works on the row before, and from there into registers. Two blocks of 512 threads are on a compute
-// unit: while one waits for the others of its row, the other one goes on.
+// Resident clusters of `blocks` blocks, each with one row at a time. Logits are read once: into shared memory while the
+// cluster works on the previous row, and from there into registers. A compute unit has two blocks of 512 threads: one
+// proceeds while the other waits for the rest of its cluster.
 template<class T, int threads>
 __global__ void __launch_bounds__(threads, 1024 / threads) held_logits_kernel(LogitRows<T> rows, int blocks) {
     wait_for_earlier_kernels();
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(threads, 1024 / threads) held_logits_kernel(Lo
     const int64_t first = (static_cast<int64_t>(blockIdx.x) % blocks * threads + threadIdx.x) * 4;
     const int64_t stride = static_cast<int64_t>(blocks) * threads * 4;
     const CrossEntropy &shape = rows.shape;
-    Four *const own = staged + threadIdx.x; // nobody reads what another thread has copied
+    Four *const own = staged + threadIdx.x; // each thread only reads its own copies
     const auto fetch = [&](int64_t row) {
         if (row < shape.rows) {
 #pragma unroll
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(threads, 1024 / threads) held_logits_kernel(Lo
     int64_t row = static_cast<int64_t>(blockIdx.x) / blocks;
     fetch(row);
     if (blocks > 1) {
-        wait_for_cluster(); // until the other blocks run and have shared memory to be written to
+        wait_for_cluster(); // until the other blocks run and their shared memory can be written
     }
     for (int round = 0; row < shape.rows; ++round, row += clusters) {
         const int64_t target = rows.target[row];
@@ -189,9 +189,9 @@ __global__ void __launch_bounds__(threads, 1024 / threads) held_logits_kernel(Lo
     }
 }
 
-// --- longer ones -----------------------------------------------------------------------------------------------------
+// --- longer rows -----------------------------------------------------------------------------------------------------
 
-// A block for each row, which it reads twice.
+// One block per row, which it reads twice.
 template<class T>
 __global__ void __launch_bounds__(1024) long_logits_kernel(LogitRows<T> rows) {
     wait_for_earlier_kernels();
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(1024) long_logits_kernel(LogitRows<T> rows) {
                 rows.load(row, begin + v * step, x[v]);
             }
         }
-        wait_for_block(); // what is written next lies where all have read
+        wait_for_block(); // the next writes overlap logits that other threads read
 #pragma unroll
         for (int v = 0; v < batch_of_4; ++v) {
             if (begin + v * step < shape.classes) {
@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(1024) long_logits_kernel(LogitRows<T> rows) {
     }
 }
 
-// As many clusters as are on the device at a time.
+// Launches as many clusters as the device can run at a time.
 template<class T, int threads>
 opdock::Status replace_held(const opdock::Call &call, const LogitRows<T> &rows, int64_t blocks) {
     const auto kernel = held_logits_kernel<T, threads>;

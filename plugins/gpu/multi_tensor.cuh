@@ -1,7 +1,7 @@
 // Lists of tensors of any length, in one launch or a few.
 //
-// Pointers and sizes travel with the launch, as a kernel's parameter: a list costs no copy, and a captured graph holds
-// what it needs. Lists too long for that take several launches.
+// Pointers and sizes are passed as a kernel parameter: a list needs no copy, and a captured graph contains all that it
+// needs. Lists too long for one parameter take several launches.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace gpu {
 
-// Tensors of lists of the same sizes, cut into chunks of `chunk` elements, of which none crosses two tensors.
+// Tensors of lists with the same sizes, divided into chunks of `chunk` elements. No chunk crosses two tensors.
 template<int lists>
 struct Table {
-    // 3800 bytes for them, of the 4096 that a kernel's parameters may have.
+    // Uses 3800 of the 4096 bytes that kernel parameters may have.
     static constexpr int capacity = 3800 / (8 * lists + 8 + 4);
 
     int32_t count;
@@ -24,7 +24,7 @@ struct Table {
     int32_t ends[capacity]; // chunks of this tensor and of those before it
 };
 
-// Elements begin to end of one tensor.
+// Elements [begin, end) of one tensor.
 struct Chunk {
     int tensor;
     int64_t begin, end;
@@ -56,7 +56,7 @@ __device__ __forceinline__ bool tensor_aligned(const Table<lists> &table, int te
     return bits % 16 == 0;
 }
 
-// start(table, its chunks) for tables that together have all tensors with elements.
+// Calls start(table, its chunks) for tables that together have all nonempty tensors.
 template<int lists, class Start>
 opdock::Status for_tables(const opdock::Call &call, int32_t chunk, Start start) {
     Table<lists> table;
@@ -93,11 +93,11 @@ opdock::Status for_tables(const opdock::Call &call, int32_t chunk, Start start) 
     return table.count == 0 ? opdock::Status() : start_table();
 }
 
-// Threads of a block at most, so that what they hold stays in registers.
+// Limit for the threads of a block, so that what they hold stays in registers.
 template<int unroll>
 inline constexpr int most_threads = unroll == 4 ? 512 : 1024;
 
-// Threads of a block, and elements of its chunk with vectors of N.
+// Threads of a block, and elements of its chunk, with vectors of N elements.
 template<int N, int unroll>
 struct Block {
     int threads;
@@ -107,12 +107,12 @@ struct Block {
         : threads(std::min(ElementwiseKnobs::of(problem).threads, most_threads<unroll>)), chunk(threads * unroll * N) {}
 };
 
-// A Step says what happens to the elements at one place of all lists:
-//   lists, N            how many lists there are, and elements of a vector
-//   Held<n>             what was read of n elements
-//   read(held, data, i) from element i on; data are the lists' pointers
-//   now()               scalars from device memory; where its `skip` is set, nothing is written
-//   write(held, data, i, now)
+// A Step defines the operation on the elements at one place of all lists:
+// lists, N            the number of lists, and the elements of a vector
+// Held<n>             the data read for n elements
+// read(held, data, i) reads from element i on; data are the lists' pointers
+// now()               scalars from device memory; if its `skip` is set, nothing is written
+// write(held, data, i, now)
 // A block has one chunk; each thread reads all of its vectors before it writes the first.
 template<int unroll, class Step>
 __global__ void __launch_bounds__(most_threads<unroll>) step_kernel(Step step, Table<Step::lists> table) {
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(most_threads<unroll>) step_kernel(Step step, T
             step.template write<N>(held[u], data, chunk.begin + static_cast<int64_t>(i) * N, now);
         }
     }
-    // What is left of a tensor's end, or all of a tensor that is not aligned.
+    // The end of a tensor that is no whole vector, or all of a tensor that is not aligned.
     for (int64_t i = chunk.begin + static_cast<int64_t>(vectors) * N + thread; i < chunk.end; i += threads) {
         typename Step::template Held<1> one;
         step.template read<1>(one, data, i);

@@ -1,11 +1,11 @@
-// What the forward and the backward normalizations share.
+// Shared by the forward and the backward normalizations.
 #pragma once
 
 #include "numbers.cuh"
 
 namespace gpu {
 
-// N elements of g, from the weight: that, or 1 + weight.
+// Turns N elements of the weight into gamma: the weight itself, or 1 + weight.
 template<int N>
 __device__ __forceinline__ void to_gamma(bool zero_centered, float (&weight)[N]) {
     if (zero_centered) {

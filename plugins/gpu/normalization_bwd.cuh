@@ -1,4 +1,4 @@
-// What the kernels of the backward normalizations share: the sums over a row, and the gradient from them.
+// Shared by the kernels of the backward normalizations: the sums over a row, and the gradient computed from them.
 #pragma once
 
 #include "normalization.cuh"
@@ -11,14 +11,14 @@ template<class T, class U>
 struct BwdArguments {
     int64_t rows, n;
     bool zero_centered;
-    const T *grad, *input, *add; // add: of rms_add
-    const float *mu, *rsigma;    // mu: of layer
+    const T *grad, *input, *add; // add: only for rms_add
+    const float *mu, *rsigma;    // mu: only for layer
     const U *weight;
     T *grad_input;
 };
 
-// What a row adds to its two sums, of gamma * grad times the input (less its mean) and of gamma * grad; and to the sums
-// of its columns. The normalized input is never made: `factor` is taken out of the sums.
+// Adds a row's terms to its two sums: gamma * grad times the (centered) input, and gamma * grad; and to the sums of its
+// columns. The normalized input is never computed: `factor` is applied to the sums.
 template<Norm norm, int N>
 __device__ __forceinline__ void add_to_sums(const float (&grad)[N], const float (&x)[N], const float (&gamma)[N],
                                             float mean, float (&sums)[2]) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void add_to_columns(const float (&grad)[N], const flo
     }
 }
 
-// A row's numbers for its gradient, from the sums over all of it.
+// Values that a row's gradient needs, from the sums over the whole row.
 struct RowCoefficients {
     float mean, factor, mean_of_d, of_input;
 };
@@ -52,8 +52,8 @@ __device__ __forceinline__ RowCoefficients coefficients_of(const float (&sums)[2
                                                            float inverse) {
     return {mean, factor, sums[1] * inverse, sums[0] * inverse * factor * factor};
 }
-// gamma * grad less its mean comes first, so that it is exactly 0 where it should be; which is also why the product is
-// rounded before, as it is in the mean of a row of one element.
+// gamma * grad minus its mean is computed first, so that it is exactly 0 where it should be. For the same reason, the
+// product is rounded separately, as it is in the mean of a row of one element.
 template<Norm norm, int N>
 __device__ __forceinline__ void input_gradient(const float (&grad)[N], const float (&x)[N], const float (&gamma)[N],
                                                const RowCoefficients &row, float (&result)[N]) {

@@ -1,6 +1,6 @@
-// Backward normalizations with the gradients of weight and bias, for rows that fit a block or a cluster of two: blocks
-// stay and go through rows. Each thread keeps the sums of its columns in registers while the rows after the one in work
-// are on their way into shared memory, so that every tensor is read once.
+// Backward normalizations with gradients of weight and bias, for rows that fit a block or a cluster of two. Resident
+// blocks loop over rows. Each thread keeps the sums of its columns in registers, while the rows after the current one
+// are copied to shared memory, so that every tensor is read once.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace gpu {
 
-// Until all stages but the last `open`, at most two, are there.
+// Waits for all stages but the most recent `open` (at most two).
 __device__ __forceinline__ void wait_for_stages(int open) {
     if (open == 0) {
         wait_for_copies_but<0>();
@@ -24,14 +24,14 @@ __device__ __forceinline__ void wait_for_stages(int open) {
     }
 }
 
-// Threads of a block at most: each of them has 128 registers then.
+// Limit for the threads of a block, which leaves each of them 128 registers.
 inline constexpr int most_one_pass_threads = 512;
 
-// A thread's vectors of a row are 32 apart: where they are is one place and constants.
+// A thread's vectors of a row are 32 apart, so that their addresses are one pointer plus constants.
 inline constexpr int apart = 32;
 
-// Where a thread finds the weights of its columns: in f32 and in registers, where they take no instructions, if these
-// have room. 4096 f32 rows of 16384, a cluster for each, took 234 us so, and 332 us with weights read through a cache.
+// Location of a thread's weights: f32 in registers, where access costs no instructions, if there is room. 4096 f32 rows
+// of 16384, with a cluster for each, took 234 us that way, and 332 us with weights read through a cache.
 enum class Weights { registers, shared_memory, cache };
 
 template<Norm norm, int V, int N>
@@ -39,18 +39,18 @@ inline constexpr Weights weights_in = V *N *(norm == Norm::layer ? 3 : 2) <= 64 
                                       : norm == Norm::layer                     ? Weights::shared_memory
                                                                                 : Weights::cache;
 
-// How blocks go through rows.
+// Distribution of rows over blocks.
 struct OnePassShape {
-    int threads; // of a row in a block, at least 32
-    int stages;  // rows that are in shared memory at a time, one to three
-    int blocks;  // that share a row: one, or a cluster of two
+    int threads; // per row in a block, at least 32
+    int stages;  // rows in shared memory at a time, one to three
+    int blocks;  // blocks per row: one, or a cluster of two
 };
 
-// The columns of a thread, and its rows: at most V vectors of every step-th row.
+// A thread's columns and rows: at most V vectors of every step-th row.
 template<int V, int N>
 struct OnePassThread {
-    int threads, groups, group, lane; // of the thread's row in its block; its place in a warp
-    int vectors;                      // from the first one to the end of the block's part of a row
+    int threads, groups, group, lane; // of the thread's row in its block; its lane in a warp
+    int vectors;                      // from the thread's first one to the end of the block's part of a row
     int64_t column;
     int64_t part, all_parts;
 
@@ -59,7 +59,7 @@ struct OnePassThread {
           group(static_cast<int>(threadIdx.x) / threads) {
         const int thread = static_cast<int>(threadIdx.x) - group * threads;
         lane = thread % apart;
-        // Each of a cluster's two blocks has half of the row's vectors.
+        // Each block of a cluster of two has half of the row's vectors.
         const int rank = shape.blocks == 1 ? 0 : static_cast<int>(blockIdx.x) % 2;
         const int all_vectors = static_cast<int>(n / N);
         const int of_first = shape.blocks == 1 ? all_vectors : (all_vectors + 1) / 2;
@@ -73,7 +73,7 @@ struct OnePassThread {
     __device__ __forceinline__ int warp_slot() const { return (static_cast<int>(threadIdx.x) - lane) * V; }
 };
 
-// Starts to copy a thread's vectors of a row into a stage: of the gradient, the input and, for rms_add, what is added.
+// Starts to copy a thread's vectors of a row into a stage: the gradient, the input and, for rms_add, the added tensor.
 template<Norm norm, int V, int N, class T, class U>
 __device__ __forceinline__ void fetch_row(const BwdArguments<T, U> &a, const OnePassThread<V, N> &mine, int64_t row,
                                           Vector<T, N> *to) {
@@ -149,7 +149,7 @@ struct OnePassSums {
     float of_weight[V][N] = {}, of_bias[norm == Norm::layer ? V : 1][N] = {};
 };
 
-// Takes in a row: `sums` gets those of d times the normalized input, and of d.
+// Adds a row to the column sums, and to `sums`: d times the (centered) input, and d.
 template<Norm norm, int V, int N, class T, class OfColumns>
 __device__ __forceinline__ void take_in_row(const Vector<T, N> *stage, const OnePassThread<V, N> &mine,
                                             const OfColumns &weights, float mean, float factor, float (&sums)[2],
@@ -168,7 +168,7 @@ __device__ __forceinline__ void take_in_row(const Vector<T, N> *stage, const One
     }
 }
 
-// Writes the gradient of a row, from `to` on.
+// Writes the gradient of a row, beginning at `to`.
 template<Norm norm, int V, int N, class T, class OfColumns>
 __device__ __forceinline__ void write_row(const Vector<T, N> *stage, const OnePassThread<V, N> &mine,
                                           const OfColumns &weights, const RowCoefficients &coefficients, T *to) {
@@ -193,8 +193,8 @@ __device__ __forceinline__ void write_row(const Vector<T, N> *stage, const OnePa
     }
 }
 
-// The groups of a block become one part, by way of what was the stages' memory: each array of a stage has a vector for
-// each of these, and two of them have the bytes of its sums.
+// Merges the groups of a block into one part, in the stages' memory: per group, each array of a stage has room for one
+// row, and two arrays have at least the bytes of the group's sums.
 template<Norm norm, int V, int N>
 __device__ __forceinline__ void put_parts(const OnePassSums<norm, V, N> &columns, const OnePassThread<V, N> &mine,
                                           int64_t n, float *sums_of_groups, float *parts) {
@@ -223,9 +223,9 @@ __device__ __forceinline__ void put_parts(const OnePassSums<norm, V, N> &columns
     }
 }
 
-// Each thread has a slot of a stage for each of its vectors, which nobody else reads: threads wait for each other in
-// reductions alone. A block's sums, or a cluster's, are at parts[its number], of the weight for all of them and then,
-// for layer, of the bias.
+// Each thread has its own slot of a stage for each of its vectors, which no other thread reads:
+// threads only wait for each other in reductions. A block's (or cluster's) sums are at parts[its
+// number]: first those of the weight for all parts, then, for layer, those of the bias.
 template<class T, class U, int V, Norm norm>
 __global__ void __launch_bounds__(most_one_pass_threads)
     one_pass_kernel(BwdArguments<T, U> a, OnePassShape shape, float *parts) {
@@ -235,11 +235,11 @@ __global__ void __launch_bounds__(most_one_pass_threads)
     constexpr int kinds = norm == Norm::layer ? 2 : 1;
     using Slot = Vector<T, N>;
     extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ float shared_of_rounds[2][kinds * most_warps]; // in turn
+    __shared__ float shared_of_rounds[2][kinds * most_warps]; // alternating
     const OnePassThread<V, N> mine(shape, a.n);
     const int64_t step = mine.all_parts * mine.groups;
     int64_t row = mine.part * mine.groups + mine.group;
-    // Slots of a warp are together, and those of an array.
+    // The slots of a warp are adjacent, and so are those of an array.
     const int stage_slots = arrays * V * static_cast<int>(blockDim.x);
     Slot *const first_stage = reinterpret_cast<Slot *>(memory) + mine.warp_slot() * arrays + mine.lane;
     Slot *const last_stage = first_stage + (shape.stages - 1) * stage_slots;
@@ -250,11 +250,11 @@ __global__ void __launch_bounds__(most_one_pass_threads)
         a, mine, reinterpret_cast<float *>(reinterpret_cast<Slot *>(memory) + shape.stages * stage_slots));
     OnePassSums<norm, V, N> columns;
     const float inverse = 1.0f / static_cast<float>(a.n);
-    // Of the next row: a number that is asked for when it is needed is waited for.
+    // Loaded a row ahead, since the thread would wait for a value loaded when it is needed.
     float next_factor = row < a.rows ? a.rsigma[row] : 0.0f;
     float next_mean = norm == Norm::layer && row < a.rows ? a.mu[row] : 0.0f;
     if (shape.blocks != 1) {
-        wait_for_cluster(); // until the other block runs and has shared memory to be written to
+        wait_for_cluster(); // until the other block runs and its shared memory can be written
     }
     Slot *stage = first_stage;
     const int rounds = static_cast<int>((a.rows + step - 1) / step);
@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(most_one_pass_threads)
     put_parts(columns, mine, a.n, reinterpret_cast<float *>(memory), parts);
 }
 
-// For a row that one pass takes; held is 0 for one that it does not.
+// Plan for rows that one pass can process; held is 0 if it cannot.
 struct OnePass {
     int held, groups;
     OnePassShape shape;
@@ -297,11 +297,11 @@ struct OnePass {
     Grid grid() const { return {parts * shape.blocks, shape.threads * groups, shared_bytes, shape.blocks}; }
 };
 
-// Bytes of static shared memory, at most.
+// Upper bound for the bytes of static shared memory.
 constexpr int64_t of_reductions = 1024;
 
-// At least `threads` in each of the `blocks` that share a row, with at most `most_held` vectors each, of 16 bytes in
-// each array and stage; `per_unit` blocks on a compute unit; room for `least_stages`.
+// Requirements: at least `threads` in each of a row's `blocks`, with at most `most_held` vectors each, of 16 bytes per
+// array and stage; `per_unit` blocks on a compute unit; room for `least_stages`.
 struct OnePassWish {
     int64_t threads, most_held, per_unit, least_stages;
     int blocks;
@@ -316,7 +316,7 @@ inline OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64
     const int64_t units = compute_units(problem);
     int64_t groups = wish.blocks == 1 ? std::max<int64_t>(1, most_one_pass_threads / threads) : 1;
     while (groups * threads > 128 && groups > 1 && ceil_div(rows, groups) < units) {
-        groups /= 2; // few rows, on as many units as there are
+        groups /= 2; // few rows: spreads them over all units
     }
     const bool are_weights_shared = norm == Norm::layer && 3 * held * width > 64;
     const int64_t weights = are_weights_shared ? held * width * 4 * threads * groups : 0;
@@ -337,8 +337,8 @@ inline OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64
     return plan;
 }
 
-// One block for a row if it has room to fetch the next one meanwhile, else two that have, else one that has not. Two,
-// and not more: of clusters of four an H200 runs 30 at a time, on 120 of its 132 units, and other devices more or less.
+// Prefers one block per row with room to prefetch the next row, then two such blocks, then one or two without that
+// room. Not more: an H200 runs 30 clusters of four at a time, on 120 of its 132 units; this differs among devices.
 inline OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64_t n, int64_t bytes, Norm norm) {
     const int width = static_cast<int>(16 / bytes);
     if (n % width != 0 || n == 0) {
@@ -346,7 +346,7 @@ inline OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64
     }
     const auto knobs = ColumnKnobs::of(problem);
     const int64_t threads = std::min<int64_t>(next_power_of_two(std::max(knobs.threads, 1)), most_one_pass_threads);
-    const int64_t held = norm == Norm::layer ? 16 / width : 4; // whose sums and weights fit a thread's registers
+    const int64_t held = norm == Norm::layer ? 16 / width : 4; // the thread's sums and weights then fit registers
     for (const int64_t stages : {2, 1}) {
         for (const int blocks : {1, 2}) {
             for (const int64_t most_held : {held, std::min<int64_t>(2 * held, 8)}) {
@@ -382,7 +382,7 @@ opdock::Status in_one_pass(const opdock::Call &call, const BwdArguments<T, U> &a
     case 4:
         return start(Number<4>{});
     default:
-        if constexpr (norm != Norm::layer || sizeof(T) == 4) { // else twice the sums, and no plan with so many
+        if constexpr (norm != Norm::layer || sizeof(T) == 4) { // otherwise twice the sums, and no plan has so many
             return start(Number<8>{});
         }
         return opdock::unsupported("no plan has so many vectors for a thread");

@@ -1,4 +1,4 @@
-// Elements as kernels see them: f32 in registers, f32, f16 or bf16 in memory, 16 bytes at a time.
+// Elements as kernels see them: f32 in registers; f32, f16 or bf16 in memory, accessed 16 bytes at a time.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ __device__ __forceinline__ bf16 from_f32<bf16>(float v) {
 }
 #endif
 
-// The type of so many bytes that one access reads or writes.
+// The type that one access of `bytes` bytes reads or writes.
 template<int bytes>
 struct Access;
 template<>
@@ -87,8 +87,8 @@ struct Access<16> {
     using type = uint4;
 };
 
-// N elements that are read and written at once, of at most 16 bytes. Copies say so: element by element, as the compiler
-// would copy the classes that 16-bit numbers are, they are eight accesses.
+// N elements, of at most 16 bytes, that are read and written at once. Copying is explicit: for the
+// class types of 16-bit numbers, the compiler would copy element by element, with eight accesses.
 template<class T, int N>
 struct alignas(sizeof(T) * N) Vector {
     using Bytes = typename Access<static_cast<int>(sizeof(T)) * N>::type;
@@ -103,14 +103,14 @@ struct alignas(sizeof(T) * N) Vector {
     }
 };
 
-// Elements of T in 16 bytes.
+// Number of T elements in 16 bytes.
 template<class T>
 inline constexpr int wide = 16 / static_cast<int>(sizeof(T));
 
 template<class T, int N>
 __device__ __forceinline__ void widen(Vector<T, N> from, float (&to)[N]) {
     if constexpr (std::is_same_v<T, bf16> &&
-                  N % 2 == 0) { // an instruction each; element by element it is one and a half
+                  N % 2 == 0) { // one instruction each; element by element it takes one and a half
         const auto *words = reinterpret_cast<const uint32_t *>(from.elements);
 #pragma unroll
         for (int i = 0; i < N; i += 2) {
@@ -136,7 +136,7 @@ __device__ __forceinline__ Vector<T, N> narrow(const float (&from)[N]) {
 }
 
 #ifndef __HIP__
-// Two at a time: one instruction for both.
+// Converts two elements at a time, with one instruction.
 template<>
 __device__ __forceinline__ Vector<bf16, 8> narrow<bf16, 8>(const float (&from)[8]) {
     Vector<bf16, 8> to;
@@ -149,7 +149,7 @@ __device__ __forceinline__ Vector<bf16, 8> narrow<bf16, 8>(const float (&from)[8
 }
 #endif
 
-// Reading and writing N elements at p, which is aligned to them; more than 16 bytes are several accesses.
+// Read and write N elements at p, which is aligned to N elements. More than 16 bytes take several accesses.
 template<int N, class T>
 __device__ __forceinline__ void load(const T *p, float (&to)[N]) {
     if constexpr (sizeof(T) * N <= 16) {
@@ -177,13 +177,13 @@ __device__ __forceinline__ void store(T *p, const float (&from)[N]) {
     }
 }
 
-// `value` as a T holds it.
+// Rounds `value` to a T.
 template<class T>
 __device__ __forceinline__ float rounded(float value) {
     return to_f32(from_f32<T>(value));
 }
 
-// visit(Type<T>) for the T that `dtype` names. The host asks for no other.
+// Calls visit(Type<T>) for the T that `dtype` names. The host requests no other.
 template<class T>
 struct Type {
     using type = T;
@@ -201,7 +201,7 @@ opdock::Status visit_floating(DLDataType dtype, Visitor &&visit) {
         return opdock::unsupported("expected f32, f16 or bf16, found " + opdock::dtype_name(dtype));
     }
 }
-// visit(Type<T>, Type<U>), where U is T or float.
+// Calls visit(Type<T>, Type<U>), where U is T or float.
 template<class Visitor>
 opdock::Status visit_weighted(DLDataType t, DLDataType u, Visitor &&visit) {
     return visit_floating(t, [&](auto tag) {

@@ -1,4 +1,4 @@
-// A library of NVIDIA's that is opened when it is first asked for: the plugin loads without it.
+// An NVIDIA library that is opened at its first use: the plugin loads without it.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,9 +11,9 @@ namespace gpu {
 // Stays open, as plugins do.
 class OpenedLibrary {
   public:
-    // `name` is for messages. Of `files` one that the program has loaded; else the first that the loader finds.
+    // Opens the first of `files` that the program has already loaded, else the first that loads. `name`: for messages.
     OpenedLibrary(const char *name, std::initializer_list<const char *> files) : name_(name) {
-        // RTLD_LOCAL: its names are nobody else's business.
+        // RTLD_LOCAL: its symbols must not be visible to others.
         for (const char *file : files) {
             library_ = library_ != nullptr ? library_ : dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
         }
@@ -29,7 +29,7 @@ class OpenedLibrary {
         }
     }
 
-    // Leaves `function` null, and says so, when the library is not there or lacks it.
+    // Leaves `function` null, and sets the reason, if the library or the function is missing.
     template<class Function>
     void find(const char *name, Function &function) {
         function = library_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library_, name));
@@ -38,14 +38,14 @@ class OpenedLibrary {
         }
     }
 
-    // The first reason counts: "cuDNN " + `why`.
+    // Records "cuDNN " + `why` as the reason, unless there is one already.
     void refuse(const std::string &why) {
         if (why_not_.empty()) {
             why_not_ = name_ + " " + why;
         }
     }
 
-    // Empty when the library and all functions that were asked for are there.
+    // Empty if the library and all requested functions were found.
     const std::string &why_not() const { return why_not_; }
 
   private:

@@ -1,4 +1,4 @@
-// Random words, as opdock/ops/elementwise.h defines them.
+// Random words as defined in opdock/ops/elementwise.h.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace gpu {
 
-// Four words, as one counter of Philox 4x32-10 gives them.
+// The four words that one counter of Philox 4x32-10 gives.
 struct Words {
     uint32_t word[4];
 };

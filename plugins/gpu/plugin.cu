@@ -1,4 +1,4 @@
-// vendor.cuda and vendor.hip: kernels for GPUs, and the device type they run on.
+// vendor.cuda and vendor.hip: kernels for GPUs, and the device type that they run on.
 #include <string>
 
 #include "device.hpp"
@@ -9,7 +9,7 @@
 #include "runtime.hpp"
 #include "tensors.hpp"
 
-// The vendor is named as in the impl_id, so that policies find it where they look: vendor:cuda.
+// The vendor's name is the one in impl_ids, so that policies can match it: vendor:cuda.
 #ifdef GPU_EMULATED
 OPDOCK_NOTE("opdock_hip", GPU_PLUGIN_VERSION, "hip", "cpu", "")
 #elif defined(__HIP__)

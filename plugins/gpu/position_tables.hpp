@@ -1,4 +1,4 @@
-// Positions of tokens and tables of cosines and sines, the last inputs of a call: for the host.
+// Host code for the last inputs of a call: positions of tokens, and tables of cosines and sines.
 #pragma once
 
 #include <initializer_list>
@@ -8,7 +8,7 @@
 
 namespace gpu {
 
-// Null ones are absent.
+// Null tensors are absent.
 inline bool have_dense_rows(std::initializer_list<const DLTensor *> tensors) {
     for (const DLTensor *tensor : tensors) {
         if (tensor != nullptr && row_size(*tensor) > 1 && tensor->strides[tensor->ndim - 1] != 1) {
@@ -18,7 +18,7 @@ inline bool have_dense_rows(std::initializer_list<const DLTensor *> tensors) {
     return true;
 }
 
-// Of all tensors but the positions; of those that are rotated the rows are fewer than 2^31.
+// Requires dense rows of all tensors but the positions, and fewer than 2^31 rows of the tensors that are rotated.
 inline opdock::Status has_dense_rows_at_positions(const opdock::Problem &problem) {
     const uint32_t positions = problem.c().n_inputs - 3;
     if (problem.input(positions)->shape[0] > 0 && problem.input(positions + 1)->shape[0] == 0) {

@@ -1,4 +1,4 @@
-// Heads that are normalized and rotated: a group of threads per head, in one pass over memory.
+// Normalizes and rotates heads: a group of threads per head, in one pass over memory.
 #pragma once
 
 #include "reduce.cuh"
@@ -9,25 +9,25 @@ namespace gpu {
 // The heads of the query or of the key.
 template<class T, class U>
 struct Heads {
-    const T *grad, *input; // grad: backward
+    const T *grad, *input; // grad: only backward
     T *output;             // backward: the gradient of the input
     const U *weight;
-    Steps of_grad, of_input, of_output; // a batch is none
-    int count;                          // of a token
+    Steps of_grad, of_input, of_output; // batch: unused
+    int count;                          // per token
 };
 
 struct HeadShape {
     int64_t tokens;
     int dims, rotated;
-    int pairs, columns; // vectors that are rotated, with their partners, and all
-    int threads;        // of a group, a power of two; at most a warp
-    float eps, inverse; // of dims
+    int pairs, columns; // rotated vectors, without their partners; all columns
+    int threads;        // per group, a power of two; at most a warp
+    float eps, inverse; // inverse: 1 / dims
 };
 
-// A thread's column: two vectors of N elements whose dims are partners, or one that passes through.
+// A thread's column: two vectors of N elements whose dims are partners, or one vector that is copied.
 template<int N, bool interleaved>
 struct HeadColumn {
-    int pair; // the first
+    int pair; // the first one
     int dims[2];
     bool is_pair;
 
@@ -38,7 +38,7 @@ struct HeadColumn {
         dims[1] = is_pair ? places.second_dim(column) : dims[0];
     }
 
-    // The second vector stays zero where there is none.
+    // Leaves the second vector unchanged (zero) if there is none.
     template<class V>
     __device__ __forceinline__ void load(const V *row, float (&to)[2][N]) const {
         gpu::load<N>(row + dims[0], to[0]);
@@ -54,7 +54,7 @@ struct HeadColumn {
         }
     }
 
-    // Loads the elements, their gradients before they were rotated, and the weights.
+    // Loads the elements, their gradients (rotated back), and the weights.
     template<class T, class U>
     __device__ __forceinline__ void load(const T *row, const T *grad, const U *weights, const Tables::Row &tables,
                                          float (&x)[2][N], float (&u)[2][N], float (&weight)[2][N]) const {
@@ -82,7 +82,7 @@ struct HeadColumn {
     }
 };
 
-// Where the group of a thread stands, and the thread in it.
+// The place of a thread's group in the block, and of the thread in it.
 struct HeadPlace {
     int group, groups, lane;
 
@@ -94,7 +94,7 @@ struct HeadPlace {
     }
 };
 
-// body(column) for those of a thread, of which there is one at most where `held`.
+// Calls body(column) for the thread's columns; with `held` it has at most one.
 template<bool held, class Body>
 __device__ __forceinline__ void each_column(const HeadShape &shape, int lane, Body body) {
     if constexpr (held) {
@@ -108,7 +108,7 @@ __device__ __forceinline__ void each_column(const HeadShape &shape, int lane, Bo
     }
 }
 
-// Of a thread's elements, times `factor`.
+// Adds the squares of a thread's elements, each element times `factor`, to `sum`.
 template<int N>
 __device__ __forceinline__ float sum_of_squares(const float (&x)[2][N], bool is_pair, float factor, float sum) {
 #pragma unroll
@@ -121,8 +121,8 @@ __device__ __forceinline__ float sum_of_squares(const float (&x)[2][N], bool is_
     return sum;
 }
 
-// 1 / sqrt(mean + eps) from the sum of squares of a head. Where they are past the largest f32, squares_of(factor) gives
-// what this thread adds to the sum for elements that are that much smaller. All of a warp take part.
+// 1 / sqrt(mean + eps) from a head's sum of squares. If that exceeds the largest f32, squares_of(factor) has to return
+// this thread's sum again, for elements scaled by `factor`. All threads of a warp take part.
 template<class SquaresOf>
 __device__ __forceinline__ float reciprocal_size(const HeadShape &shape, float sum, SquaresOf squares_of) {
     if (any_of_warp(isinf(sum))) {
@@ -165,13 +165,13 @@ __device__ __forceinline__ Head<T, U> head_by_parameters(const HeadShape &shape,
             heads.weight};
 }
 
-// `held`: a thread's column stays in registers; else it is read again.
+// `held`: a thread's column stays in registers; otherwise it is read again.
 template<class T, class U, int N, bool interleaved, bool held>
 __global__ void __launch_bounds__(256) qk_norm_rope_kernel(const HeadShape shape, GPU_READ_ONLY const Heads<T, U> query,
                                                            GPU_READ_ONLY const Heads<T, U> key, const Tables tables) {
     const Head<T, U> at = head_by_parameters(shape, query, key);
     wait_for_earlier_kernels();
-    const int64_t row_number = at.exists ? tables.row_number(at.token) : 0; // is read while heads are
+    const int64_t row_number = at.exists ? tables.row_number(at.token) : 0; // the read overlaps those of the heads
     float x[2][N] = {};
     const auto squares_of = [&](float factor) {
         float sum = 0.0f;
@@ -222,7 +222,7 @@ __device__ __forceinline__ float sum_of_products(const float (&u)[2][N], const f
     return sum;
 }
 
-// Elements x become their gradients, from those `u` of what was not rotated yet, and the weight's get their part.
+// Turns elements x into their gradients, from `u`, the gradients rotated back, and adds to the weight's gradient.
 template<int N>
 __device__ __forceinline__ void to_gradients(float (&x)[2][N], const float (&u)[2][N], const float (&weight)[2][N],
                                              float scale, float mean, float (&of_weight)[2][N]) {
@@ -234,14 +234,14 @@ __device__ __forceinline__ void to_gradients(float (&x)[2][N], const float (&u)[
     }
 }
 
-// Gradients of the rows of a group, every gridDim.x * groups-th; `sums` gets those of the weight, of each group.
+// Gradients of every gridDim.x * groups-th row; `sums` receives the group's sums for the weight.
 template<class T, class U, int N, bool interleaved, bool held>
 __device__ __forceinline__ void head_gradients(const HeadShape &shape, const Heads<T, U> &heads, const Tables &tables,
                                                const HeadPlace &at, float *sums) {
     float of_weight[2][N] = {};
     const auto rows = static_cast<uint32_t>(shape.tokens * heads.count);
     const auto step = static_cast<uint32_t>(gridDim.x) * static_cast<uint32_t>(at.groups);
-    // All of a warp go through as many rows: they reduce together.
+    // All groups of a warp make the same number of iterations, since they reduce together.
     for (uint32_t first = blockIdx.x * static_cast<uint32_t>(at.groups); first < rows; first += step) {
         const uint32_t row = first + static_cast<uint32_t>(at.group);
         const bool exists = row < rows;
@@ -294,14 +294,14 @@ __device__ __forceinline__ void head_gradients(const HeadShape &shape, const Hea
     }
 }
 
-// A block adds up what it has of the query's weight, then of the key's: parts[which][block][dim].
+// A block adds up its sums for the query's weight, then for the key's: parts[which][block][dim].
 template<class T, class U, int N, bool interleaved, bool held>
 __global__ void __launch_bounds__(256)
     qk_norm_rope_bwd_kernel(const HeadShape shape, GPU_READ_ONLY const Heads<T, U> query,
                             GPU_READ_ONLY const Heads<T, U> key, const Tables tables, float *parts) {
     wait_for_earlier_kernels();
     let_the_next_start(128);
-    extern __shared__ float shared[]; // of each group, sums for all dims
+    extern __shared__ float shared[]; // for each group, sums for all dims
     const HeadPlace at(shape.threads);
     for (int which = 0; which < 2; ++which) {
         for (int i = static_cast<int>(threadIdx.x); i < at.groups * shape.dims; i += static_cast<int>(blockDim.x)) {

@@ -1,4 +1,4 @@
-// Elements in 8 bits with a scale: what quantize_per_token, that of blocks and what is fused with it share.
+// 8-bit elements with a scale: shared by quantize_per_token and the blockwise and fused quantizations.
 #pragma once
 
 #include "float8.cuh"
@@ -48,7 +48,7 @@ inline Code code_of(DLDataType dtype) {
         return Code::to_i8;
     case OPDOCK_E4M3:
         return Code::to_e4m3;
-    default: // the host asks for no other
+    default: // the host requests no other
         return Code::to_e5m2;
     }
 }

@@ -1,13 +1,13 @@
 // Reductions over the threads that share a row: a group of `threads` consecutive threads of a block, a power of two.
 //
-// The same source runs on the CPU in the tests, with warps of 32 and 64 threads; see tests/emulated.
+// The tests compile the same source for the CPU, with warps of 32 and 64 threads; see tests/emulated.
 #pragma once
 
 #include "runtime.hpp"
 
 namespace gpu {
 
-// Threads in lockstep: 32 on CUDA and RDNA, 64 on CDNA.
+// Threads that run in lockstep: 32 on CUDA and RDNA, 64 on CDNA.
 __device__ __forceinline__ int warp_size() {
 #if defined(__HIP_DEVICE_COMPILE__) || defined(GPU_EMULATED)
     return __AMDGCN_WAVEFRONT_SIZE;
@@ -33,11 +33,11 @@ __device__ __forceinline__ int threads_of_block() {
 __device__ __forceinline__ void wait_for_block() {
     __syncthreads();
 }
-// Whether it holds for any thread of the block, all of which ask.
+// True if `holds` is true for any thread of the block. All threads of the block call it.
 __device__ __forceinline__ bool any_of_block(bool holds) {
     return __syncthreads_or(holds ? 1 : 0) != 0;
 }
-// Whether it holds for any thread of the warp, all of which ask.
+// True if `holds` is true for any thread of the warp. All threads of the warp call it.
 __device__ __forceinline__ bool any_of_warp(bool holds) {
 #ifdef __HIP__
     return __any(holds ? 1 : 0) != 0;
@@ -46,8 +46,8 @@ __device__ __forceinline__ bool any_of_warp(bool holds) {
 #endif
 }
 
-// What is the same in all threads of a group, over those groups that have to reduce together: all of a block, or of a
-// warp.
+// True if `holds` is true for any group that has to reduce together with this one: those of the block, or of the warp.
+// `holds` is the same in all threads of a group.
 __device__ __forceinline__ bool any_that_reduces_along(bool holds, int threads) {
     if (threads <= warp_size()) {
         return any_of_warp(holds);
@@ -55,18 +55,18 @@ __device__ __forceinline__ bool any_that_reduces_along(bool holds, int threads) 
     return threads == threads_of_block() ? holds : any_of_block(holds);
 }
 
-// For values of each warp; as many as a block of 1024 threads has of the narrowest.
+// For one value per warp; enough for a block of 1024 threads with the smallest warps.
 inline constexpr int most_warps = 32;
 
 struct Sum {
     static __device__ __forceinline__ float of(float a, float b) { return a + b; }
 };
-// NaN stays.
+// NaN is kept.
 struct Largest {
     static __device__ __forceinline__ float of(float a, float b) { return a > b || a != a ? a : b; }
 };
 
-// Over `lanes` consecutive threads of a warp, a power of two.
+// Reduces over `lanes` consecutive threads of a warp, a power of two.
 template<class Operation, int count>
 __device__ __forceinline__ void reduce_lanes(float (&values)[count], int lanes) {
 #pragma unroll
@@ -77,9 +77,9 @@ __device__ __forceinline__ void reduce_lanes(float (&values)[count], int lanes) 
     }
 }
 
-// Between what a group's warps do for themselves and what they do for all: from values that are the same in all threads
-// of a warp, each thread gets those of one warp of its group, in turn. Returns how many warps that are. All threads of
-// the block take part, and wait for each other once.
+// The step between a reduction within warps and one among a group's warps: given values that are
+// the same in all threads of a warp, each thread gets those of one warp of its group, in turn.
+// Returns the group's number of warps. All threads of the block take part, and synchronize once.
 template<int count>
 __device__ __forceinline__ int exchange_among_warps(float (&values)[count], int threads, float *shared) {
     const int warps = threads / warp_size();
@@ -92,7 +92,7 @@ __device__ __forceinline__ int exchange_among_warps(float (&values)[count], int 
         }
     }
     wait_for_block();
-    const int from = (warp & -warps) + (lane & (warps - 1)); // of powers of two, which a division does not know
+    const int from = (warp & -warps) + (lane & (warps - 1)); // powers of two, so no division is needed
 #pragma unroll
     for (int i = 0; i < count; ++i) {
         values[i] = shared[i * most_warps + from];
@@ -100,16 +100,16 @@ __device__ __forceinline__ int exchange_among_warps(float (&values)[count], int 
     return warps;
 }
 
-// Every thread of a group gets the result, the same bits in each. All threads of the block take part, with a count of
-// values at once, so that they wait for each other once. `shared` holds count * most_warps floats, which the next
-// reduction must leave alone; the one after that may have them again.
+// Every thread of a group gets the result, with the same bits. All threads of the block take part, and synchronize only
+// once for `count` values. `shared` holds count * most_warps floats. The next reduction must use other memory; the one
+// after that may use the same memory again.
 template<class Operation, int count>
 __device__ __forceinline__ void reduce(float (&values)[count], int threads, float *shared) {
     if (threads < warp_size()) {
         reduce_lanes<Operation>(values, threads);
         return;
     }
-    reduce_lanes<Operation>(values, warp_size()); // a constant, so that nothing is left of the loop
+    reduce_lanes<Operation>(values, warp_size()); // a constant, so that the loop is unrolled
     if (threads > warp_size()) {
         const int warps = exchange_among_warps(values, threads, shared);
         reduce_lanes<Operation>(values, warps);

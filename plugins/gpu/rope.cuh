@@ -1,8 +1,8 @@
-// Rotating pairs of dims: what the kernels of fused_rope_* and rope_*positions share with qk_norm_rope, and the former.
+// Rotation of pairs of dims: shared by the kernels of fused_rope_*, rope_*positions and qk_norm_rope.
 //
-// All are one rotation: out = x cosine + partner cross, where cross holds the sines with the signs and, backward, the
-// places of the transpose. A thread finds the coefficients of its column once for all rows that it rotates. Rows may
-// lie anywhere, their elements beside each other: models have the sequence in the second dim, and give views.
+// All are one rotation: out = x cosine + partner cross, where cross holds the sines, with their signs and, backward, in
+// the places of the transpose. A thread computes the coefficients of its column once for all rows that it rotates. Rows
+// need contiguous elements but no fixed strides: models have the sequence in the second dim, and pass views.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace gpu {
 
-// Elements from one position, one batch and one row to the next. Where one step leads through all rows of all batches,
-// these are one.
+// Strides in elements between positions, batches and rows. If a single stride leads through
+// all rows of all batches, the batches count as one.
 struct Steps {
     int64_t position, batch, row;
 };
 
-// Where the two vectors of a column are in a row.
+// Offsets of a column's two vectors in a row.
 template<int N, bool interleaved>
 struct Places {
-    int half; // dims between partners
+    int half; // distance of partners
 
     __device__ __forceinline__ int first_dim(int column) const { return (interleaved ? 2 : 1) * column * N; }
     __device__ __forceinline__ int second_dim(int column) const {
@@ -30,13 +30,13 @@ struct Places {
     }
 };
 
-// Angles that polynomials do for.
+// True for angles in the range of the polynomials.
 __device__ __forceinline__ bool is_small(float angle) {
     return fabsf(angle) < 40000.0f;
 }
 
-// Within two units in the last place: what is left of the angle without multiples of pi / 2, which are taken off in
-// three parts, goes into the polynomials of Cephes (S. Moshier).
+// Accurate to two units in the last place. Subtracts a multiple of pi / 2 in three parts, and evaluates the polynomials
+// of Cephes (S. Moshier) for the remainder.
 __device__ __forceinline__ void sine_and_cosine_of_small(float angle, float *sine, float *cosine) {
     const float quarters = rintf(angle * 0.636619772f);
     float x = fmaf(quarters, -1.57079601f, angle);
@@ -56,7 +56,7 @@ __device__ __forceinline__ void sine_and_cosine_of_small(float angle, float *sin
     *cosine = ((quarter + 1) & 2) != 0 ? -second : second;
 }
 
-// With the library's for others, which needs memory of the thread's own: called, so that nobody else pays for it.
+// Uses the library's functions for other angles. Not inlined, since they need local memory.
 inline __device__ __noinline__ float2 sine_and_cosine_of_any(float angle) {
     float sine, cosine;
     if (is_small(angle)) {
@@ -67,7 +67,7 @@ inline __device__ __noinline__ float2 sine_and_cosine_of_any(float angle) {
     return {sine, cosine};
 }
 
-// All angles at once, so that they do not wait for each other.
+// Computes all angles together, so that they do not wait for each other.
 template<int N>
 __device__ __forceinline__ void sines_and_cosines(const float (&angles)[N], float (&sines)[N], float (&cosines)[N]) {
     bool are_small = true;
@@ -95,14 +95,14 @@ struct Coefficients {
     float cosine_x, cosine_y, cross_x, cross_y;
 };
 
-// Where those of N pairs of dims (i, j) come from: angles of each position and dim,
+// Source of the coefficients for N pairs of dims (i, j): angles of each position and dim,
 struct Angles {
     const float *freqs;
-    int64_t step; // elements from a position to the next
+    int64_t step; // elements between positions
 
     __device__ __forceinline__ int64_t row_number(int64_t position) const { return position; }
 
-    // `first` is the number of the first pair among all.
+    // `first` is the number of the first pair.
     template<int N, bool interleaved>
     __device__ __forceinline__ void read(int64_t number, int first, int half, bool transposed,
                                          Coefficients (&to)[N]) const {
@@ -110,7 +110,7 @@ struct Angles {
         const float *const row_x = freqs + number * step + between * first;
         const float *const row_y = row_x + (interleaved ? 1 : half);
         float x[N], y[N], sine_x[N], sine_y[N], cosine_x[N], cosine_y[N];
-        bool are_equal = true; // as they are in most models
+        bool are_equal = true; // as in most models
 #pragma unroll
         for (int k = 0; k < N; ++k) {
             x[k] = row_x[between * k];
@@ -135,10 +135,10 @@ struct Angles {
     }
 };
 
-// or rows of tables of cosines and sines, which the position of each token names. One that is none is taken for the
-// nearest that is: what is on the device nobody checks.
+// or rows of tables of cosines and sines, indexed by the position of each token. A position out of range is clamped,
+// since positions are on the device and cannot be checked by the host.
 struct Tables {
-    const void *positions; // of 8 bytes, or of 4
+    const void *positions; // of 8 or 4 bytes
     const float *cos, *sin;
     int64_t size, positions_step, cos_step, sin_step;
     bool has_wide_positions;
@@ -179,7 +179,7 @@ struct Tables {
     }
 };
 
-// Division of numbers below 2^31 by multiplying.
+// Division of numbers below 2^31 by multiplication.
 struct Divisor {
     uint32_t divisor, factor;
     int shift;
@@ -203,32 +203,32 @@ struct Rotated {
     T *output;
     Steps from, to;
     int64_t from_stride, to_stride; // of a lane: lanes times `row`
-    int rows, lanes;                // of a group
+    int rows, lanes;                // per group
 };
 
-// A group is what one position has of one batch, of all tensors. Its rows are shared out to lanes, which have every
-// lanes-th row of one tensor, those of the first tensor before those of the second one. A column is what a thread has
-// of a row: two vectors of N elements whose dims are partners, or, past the rotated dims, one vector that is copied.
+// A group is everything that one position of one batch has, in all tensors. Its rows are distributed over lanes, which
+// have every lanes-th row of one tensor; lanes of the first tensor come first. A column is a thread's part of a row:
+// two vectors of N elements whose dims are partners, or, past the rotated dims, one vector that is copied.
 template<class T>
 struct Rotation {
     Rotated<T> of[2];
     uint32_t first_group, groups; // of this launch
-    uint32_t threads;             // of their lanes and columns
+    uint32_t threads;             // their lanes times columns
     Divisor columns, lanes, positions;
     int rotated, pairs; // dims, and columns that are rotated
     bool transposed;    // backward
     bool has_batches;
 };
 
-// Where a thread stands.
+// A thread's part of the work.
 template<class T>
 struct Stand {
     bool works;
     bool is_pair;
     int column;
     uint32_t position;
-    int row, rows, lanes; // it has each lanes-th row from the first on
-    const T *from;        // the first vector of the first row
+    int row, rows, lanes; // it has every lanes-th row from `row` on
+    const T *from;        // first vector of the first row
     T *to;
     int64_t from_step, to_step; // elements to its next row
     int second;                 // elements from a vector to its partner
@@ -266,7 +266,7 @@ __device__ __forceinline__ Stand<T> stand_by_parameters(const Rotation<T> &all) 
     return at;
 }
 
-// As store(), which narrows fewer than eight elements one at a time: two are one instruction.
+// Like store(), which narrows fewer than eight elements one by one; this takes one instruction for two.
 template<int N, class T>
 __device__ __forceinline__ void store_pairs(T *p, const float (&from)[N]) {
 #ifndef __HIP__
@@ -308,8 +308,8 @@ __device__ __forceinline__ void rotate(const Vector<T, N> &first, const Vector<T
     store_pairs<N>(to + partner, turned[1]);
 }
 
-// A thread has up to `unroll` rows, all of which it reads before it writes the first one. `whole`: all dims are
-// rotated. Code that knows it is faster for many rows, and slower for few.
+// A thread has up to `unroll` rows, and reads all of them before it writes the first. `whole`:
+// all dims are rotated; the specialized code is faster for many rows, but slower for few.
 template<class T, int N, int unroll, bool interleaved, bool whole, class Source>
 __global__ void __launch_bounds__(512) rope_kernel(GPU_READ_ONLY const Rotation<T> all, const Source source) {
     const Stand<T> at = stand_by_parameters<N, interleaved, whole>(all);
@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(512) rope_kernel(GPU_READ_ONLY const Rotation<
     if (!at.works) {
         return;
     }
-    const int64_t number = source.row_number(at.position); // is read before the elements, which wait for nothing
+    const int64_t number = source.row_number(at.position); // read before the elements, which do not wait for it
     Vector<T, N> first[unroll], second[unroll];
     const T *from = at.from;
 #pragma unroll
@@ -330,8 +330,8 @@ __global__ void __launch_bounds__(512) rope_kernel(GPU_READ_ONLY const Rotation<
         }
         from += at.from_step;
     }
-    // Blocks of the next kernel take turns from those that still compute, although they only wait: of threads with
-    // several rows a tenth of the time. With one row it is better to have them early.
+    // Blocks of the next kernel compete with those that still compute, even though they only wait. With several rows
+    // per thread that costs a tenth of the time; with one row an early start pays off.
     constexpr bool starts_early = unroll == 1;
     if (starts_early) {
         let_the_next_start(~0u);

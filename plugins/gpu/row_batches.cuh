@@ -1,15 +1,15 @@
-// Rows that are too long for registers: a few vectors of each thread at a time, so that their reads overlap.
+// Rows that do not fit in registers: each thread reads a few vectors at a time, so that the reads overlap.
 #pragma once
 
 #include "rows.cuh"
 
 namespace gpu {
 
-// Vectors of a thread that are on their way at once.
+// Vectors in flight per thread.
 inline constexpr int batch = 4;
 
-// body(from, count): the elements of a row that are next, for a Row<T, N, V>. An element belongs to the same thread in
-// every pass.
+// Calls body(from, count) for successive ranges of a row, each for a Row<T, N, V>. An element
+// belongs to the same thread in every pass.
 template<int N, int V = batch, class Body>
 __device__ __forceinline__ void in_batches(int64_t n, const Place &place, Body body) {
     const int64_t step = static_cast<int64_t>(V) * N * place.threads;
@@ -18,8 +18,8 @@ __device__ __forceinline__ void in_batches(int64_t n, const Place &place, Body b
     }
 }
 
-// A row of n elements, of which [begin, end) is read N at a time and the rest one at a time. The range is the whole row
-// or, of a row that begins anywhere (`peels`), what lies between its first and last multiple of N elements in memory.
+// A row of n elements, of which [begin, end) is read N at a time and the rest one at a time. The range is the whole
+// row, or, if `peels` (any alignment), the part between its first and last multiples of N elements in memory.
 template<int N, bool peels>
 struct Vectors {
     int64_t n, begin, end;
@@ -39,13 +39,13 @@ struct Vectors {
         return static_cast<int>(number & (place.threads - 1)); // a power of two
     }
 
-    // The number of elements that are read one at a time, and the place of each in the row.
+    // singles(): number of elements that are read one at a time. single(): the index of one of them in the row.
     __device__ __forceinline__ int64_t singles() const { return peels ? begin + (n - end) : 0; }
     __device__ __forceinline__ int64_t single(int64_t number) const {
         return number < begin ? number : number - begin + end;
     }
 
-    // body(i) for what the thread has of them.
+    // Calls body(i) for the thread's elements that are read one at a time.
     template<class Body>
     __device__ __forceinline__ void each_single(const Place &place, Body body) const {
         if constexpr (peels) {
@@ -56,7 +56,7 @@ struct Vectors {
     }
 };
 
-// What one of `ranks` blocks, a power of two, has of a row that they share: whole vectors, but for the row's ends.
+// The part of a row that one of `ranks` blocks (a power of two) has: whole vectors, except at the row's ends.
 struct Part {
     int64_t begin, n;
 };
@@ -72,7 +72,7 @@ __device__ __forceinline__ Part part_of(const T *row, int64_t n, int rank, int r
     return {begin, min(n, (rank + 1) * part - ahead) - begin};
 }
 
-// Zeros for the elements [from, n) of a row, whole vectors.
+// Clears the elements [from, n) of a row, in whole vectors.
 template<int N, class T>
 __device__ __forceinline__ void clear(T *row, int64_t from, int64_t n, const Place &place) {
     const float zeros[N] = {};
@@ -89,7 +89,7 @@ __device__ __forceinline__ void clear(T *row, const Vectors<N, peels> &vectors, 
     clear<N>(row, vectors.begin, vectors.end, place);
 }
 
-// body(place of the first, N elements or one) for a row that is read in batches.
+// Calls body(index of the first, N elements or one) for a row that is read in batches.
 template<int N, int V = batch, class T, class Body>
 __device__ __forceinline__ void each_in_batches(const T *row, int64_t n, const Place &place, Body body) {
     in_batches<N, V>(n, place, [&](int64_t from, int64_t count) {
@@ -108,7 +108,7 @@ __device__ __forceinline__ void each_in_batches(const T *row, const Vectors<N, p
                        [&](int64_t i, const float(&x)[N]) { body(vectors.begin + i, x); });
 }
 
-// The same row, of which each thread's first batch is on its way as soon as this exists.
+// The same row; reading each thread's first batch starts with the constructor.
 template<class T, int N, bool peels>
 class BatchedRow {
   public:
@@ -119,10 +119,10 @@ class BatchedRow {
         }
     }
 
-    // As if the row had no elements.
+    // Continues as if the row had no elements.
     __device__ __forceinline__ void leave_out() { vectors_ = Vectors<N, peels>(row_, 0); }
 
-    // body(place of the first, N elements or one) for each, in any pass.
+    // Calls body(index of the first, N elements or one) for each, in any pass.
     template<class Body>
     __device__ __forceinline__ void each(Body body) {
         if (!is_new_) {
@@ -155,12 +155,12 @@ class BatchedRow {
     const T *row_;
     Vectors<N, peels> vectors_;
     Place place_;
-    bool is_new_ = true; // nothing but the first batch was read
+    bool is_new_ = true; // only the first batch has been read
     Row<T, N, batch> part_;
     T single_ = {};
 };
 
-// visit(Number<N>, Number<peels>, plan) for kernels that read rows in batches.
+// Calls visit(Number<N>, Number<peels>, plan) for kernels that read rows in batches.
 template<class T, class Visitor>
 opdock::Status visit_peeled(const opdock::Call &call, int64_t n, bool are_aligned, Visitor &&visit) {
     const RowKnobs knobs = RowKnobs::of(call);
@@ -169,8 +169,8 @@ opdock::Status visit_peeled(const opdock::Call &call, int64_t n, bool are_aligne
                                             : visit(Number<wide<T>>{}, Number<0>{}, plan);
 }
 
-// The same. `apart`: where tensors that are worked on together lie a number of bytes apart that is no multiple of a
-// vector, elements are read one at a time.
+// The same, for several tensors that are read together. `apart`: the distance between them is no multiple of a vector,
+// so that elements are read one at a time.
 template<class T, class Visitor>
 opdock::Status visit_vectors(const opdock::Call &call, int64_t n, bool are_aligned, bool apart, Visitor &&visit) {
     if (apart) {

@@ -1,8 +1,8 @@
-// Rows that a group of threads works on together, in one pass over memory where they fit into registers.
+// Rows that a group of threads processes together, in one pass over memory if they fit into registers.
 //
-// A Row<T, N, V> is one row of T as one thread of the group sees it: every `threads`-th vector of N elements. With
-// V > 0 its vectors, at most V, stay in registers as they came from memory; with V = 0 each pass reads them again, from
-// a cache if the row is short enough.
+// A Row<T, N, V> is a row of T as one thread of the group sees it: every `threads`-th vector of N elements. With V > 0
+// its vectors, at most V, stay in registers in the format of memory. With V = 0 each pass reads them again, from a
+// cache if the row is short enough.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@
 
 namespace gpu {
 
-// Where a thread stands: its row, and its place in the group that has it.
+// A thread's row, and its place in the group that has this row.
 struct Place {
     int64_t row;
     int thread;  // in the group
-    int threads; // of the group
+    int threads; // per group
     bool exists; // the last block may have groups without a row; they take part in reductions
 };
 
 // `threads` is a power of two.
 __device__ __forceinline__ Place place_of(int threads, int64_t rows) {
-    const int shift = 31 - __clz(threads); // divisions by a number that is not a constant take long
+    const int shift = 31 - __clz(threads); // avoids slow divisions by numbers that are not constant
     const int groups = static_cast<int>(blockDim.x) >> shift;
     const int group = static_cast<int>(threadIdx.x) >> shift;
     const int64_t row = static_cast<int64_t>(blockIdx.x) * groups + group;
@@ -35,11 +35,11 @@ __device__ __forceinline__ Place place_of(int threads, int64_t rows) {
 
 template<class T, int N, int V>
 class Row {
-    // Counts vectors. A row that is not in registers may have more than an int holds.
+    // Counts vectors. A row that is not in registers may have more than an int can hold.
     using Index = std::conditional_t<(V > 0), int, int64_t>;
 
   public:
-    // Reads what stays in registers. `n` is 0 for a row that does not exist.
+    // Reads the vectors that stay in registers. `n` is 0 for a row that does not exist.
     __device__ __forceinline__ Row(const T *row, int64_t n, const Place &place)
         : row_(row), vectors_(static_cast<Index>(n / N)), first_(place.thread), step_(place.threads) {
         if constexpr (V > 0) {
@@ -53,7 +53,7 @@ class Row {
         }
     }
 
-    // body(element, values): the position in the row of the first of N elements, and they as f32.
+    // Calls body(i, values) with the index of the first of N elements, and their values as f32.
     template<class Body>
     __device__ __forceinline__ void each(Body body) const {
         each_vector([&](int v, Index i) {
@@ -63,7 +63,7 @@ class Row {
         });
     }
 
-    // body(element, values of this, values of the other).
+    // Calls body(i, values of this row, values of the other row).
     template<class U, class Body>
     __device__ __forceinline__ void each(const Row<U, N, V> &other, Body body) const {
         each_vector([&](int v, Index i) {
@@ -74,7 +74,7 @@ class Row {
         });
     }
 
-    // body(v, i): the number of the thread's vector, and its place in the row.
+    // Calls body(v, i) with a vector's number in the thread, and its index in the row.
     template<class Body>
     __device__ __forceinline__ void each_vector(Body body) const {
         if constexpr (V > 0) {
@@ -106,7 +106,7 @@ class Row {
         held_[v] = narrow<T, N>(values);
     }
 
-    // Turns the signs of what is in registers.
+    // Negates the elements in registers.
     __device__ __forceinline__ void negate() {
         static_assert(V > 0);
         constexpr uint32_t signs = sizeof(T) == 2 ? 0x80008000u : 0x80000000u;
@@ -121,8 +121,8 @@ class Row {
         }
     }
 
-    // Between two passes over vectors in registers: has the second one widen them again. The compiler would keep what
-    // the first one widened, which takes twice the registers of 16-bit types and then does not fit.
+    // Placed between two passes over vectors in registers, so that the second one widens them again. The compiler would
+    // keep the widened values of the first pass; for 16-bit types they take twice the registers and would not fit.
     __device__ __forceinline__ void stay_narrow() {
         if constexpr (V > 0 && sizeof(T) < 4 && sizeof(T) * N % 4 == 0) {
 #pragma unroll
@@ -137,7 +137,7 @@ class Row {
     }
 
   private:
-    // Leaves the value as it is, in a register of which the compiler knows nothing.
+    // Leaves the value as it is, but opaque to the compiler.
     static __device__ __forceinline__ void opaque(uint32_t &word) {
 #ifdef __HIP_DEVICE_COMPILE__
         asm volatile("" : "+v"(word));
@@ -154,11 +154,11 @@ class Row {
     Vector<T, N> held_[V > 0 ? V : 1];
 };
 
-// How rows of n elements are shared out.
+// Distribution of rows of n elements.
 struct RowPlan {
-    int width;         // elements of a vector: 16 bytes, or 1 where rows are not aligned
-    int held;          // vectors of a thread, 0 when they are read again
-    int threads;       // of a group, a power of two
+    int width;         // elements per vector: 16 bytes, or 1 if rows are not aligned
+    int held;          // vectors per thread; 0 if they are read again
+    int threads;       // per group, a power of two
     int rows_of_block; // groups
 
     int block() const { return threads * rows_of_block; }
@@ -167,9 +167,9 @@ struct RowPlan {
     }
 };
 
-// Threads of a row that nobody tuned. Few rows leave compute units idle: two vectors for each of many threads have the
-// result soonest. Of many rows, few threads with much in registers: several rows are in work on a compute unit, and one
-// is read while another is written. Long rows take eight vectors of each thread, short ones four.
+// Default for the threads of a row. Few rows leave compute units idle: many threads with two vectors each finish first.
+// For many rows, few threads with much data in registers are best: a compute unit has several rows in flight, and reads
+// one while it writes another. Long rows have eight vectors per thread, short ones four.
 inline int64_t default_row_threads(int64_t rows, int64_t vectors, int compute_units) {
     const int64_t soonest = std::min<int64_t>(next_power_of_two(ceil_div(vectors, 2)), 512);
     if (rows <= 8 * int64_t(compute_units) && rows * soonest <= 1024 * int64_t(compute_units)) {
@@ -178,8 +178,8 @@ inline int64_t default_row_threads(int64_t rows, int64_t vectors, int compute_un
     return std::clamp<int64_t>(next_power_of_two(ceil_div(vectors, vectors >= 1024 ? 8 : 4)), 1, 1024);
 }
 
-// `threads` of the group as asked for, made to fit: more where a thread would have more vectors than `most_held`, for
-// which the kernel has code. That is 0 where no row is held.
+// Adapts the requested `threads` of a group: more if a thread would have more than `most_held` vectors, the limit of
+// the kernel's code, which is 0 if no row is held.
 inline RowPlan plan_rows(int64_t n, int width, int64_t threads, int64_t block, int most_held = 8) {
     RowPlan plan;
     plan.width = width;
@@ -189,19 +189,19 @@ inline RowPlan plan_rows(int64_t n, int width, int64_t threads, int64_t block, i
     plan.threads = static_cast<int>(std::min(std::clamp<int64_t>(wanted, 1, 1024), next_power_of_two(vectors)));
     const int64_t each = next_power_of_two(ceil_div(vectors, plan.threads));
     plan.held = width == 1 || each > most_held ? 0 : static_cast<int>(each);
-    // A block is whole warps, so that all of a warp take part in its shuffles.
+    // A block consists of whole warps, so that all threads of a warp take part in its shuffles.
     const int64_t smallest = next_power_of_two(std::clamp<int64_t>(block, 64, 1024));
     plan.rows_of_block = static_cast<int>(std::max<int64_t>(1, smallest / plan.threads));
     return plan;
 }
 
-// Elements of a vector for rows of `n` elements of the given types, when all pointers are aligned; else 1.
+// Elements per vector for rows of `n` elements of the given types, if all pointers are aligned; otherwise 1.
 template<class T>
 int width_of(int64_t n, bool are_aligned) {
     return are_aligned && n % wide<T> == 0 ? wide<T> : 1;
 }
 
-// visit(Number<N>, Number<V>): the vector width and how many of them stay in registers.
+// Calls visit(Number<N>, Number<V>) with the vector width and the number of vectors that stay in registers.
 template<class T, class Visitor>
 opdock::Status visit_plan(const RowPlan &plan, Visitor &&visit) {
     if (plan.width == 1) {
@@ -221,11 +221,11 @@ opdock::Status visit_plan(const RowPlan &plan, Visitor &&visit) {
     }
 }
 
-// Kernels for rows wherever they are hold four vectors at most.
+// Kernels for rows with any strides hold at most four vectors.
 template<class Rows>
 inline constexpr int most_held_of = std::is_same_v<Rows, DenseRows> ? 8 : 4;
 
-// The same for kernels whose plan holds four vectors at most: one kernel for all that it holds.
+// The same for kernels whose plan holds at most four vectors: one kernel for all numbers of held vectors.
 template<class T, class Visitor>
 opdock::Status visit_short_and_long(const RowPlan &plan, Visitor &&visit) {
     if (plan.width == 1) {
@@ -234,7 +234,7 @@ opdock::Status visit_short_and_long(const RowPlan &plan, Visitor &&visit) {
     return plan.held == 0 ? visit(Number<wide<T>>{}, Number<0>{}) : visit(Number<wide<T>>{}, Number<4>{});
 }
 
-// Whichever of the two is for such rows.
+// Chooses between the two for the given kind of rows.
 template<class T, class Rows, class Visitor>
 opdock::Status visit_plan_of(const Rows & /*rows*/, const RowPlan &plan, Visitor &&visit) {
     if constexpr (std::is_same_v<Rows, DenseRows>) {

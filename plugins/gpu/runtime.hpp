@@ -1,7 +1,7 @@
-// CUDA and HIP under one name: this folder is compiled by nvcc into one plugin and by hipcc into another.
+// CUDA and HIP under one name: nvcc compiles this folder into one plugin, and hipcc into another.
 //
-// GPU(Malloc) is cudaMalloc or hipMalloc. What the two spell differently beyond the prefix is here; other files know
-// neither. A kernel's parameter that is GPU_READ_ONLY is written to by nobody, so that no thread has a copy.
+// GPU(Malloc) is cudaMalloc or hipMalloc. Other differences between the two are handled here; other files use neither
+// directly. A kernel parameter that is GPU_READ_ONLY is never written, so that threads need no copy of it.
 #pragma once
 
 #ifdef __HIP__
@@ -34,7 +34,7 @@ inline constexpr const char *device_name = "cuda";
 inline constexpr DLDeviceType device_type = kDLCUDA;
 #endif
 
-// What the ABI says of a runtime's error. After some of them nothing runs on the device any more.
+// Maps a runtime error to the ABI's status. After some errors nothing runs on the device any more.
 inline opdock_status status_of(GPU(Error_t) error) {
     switch (error) {
     case GPU(Success):
@@ -73,18 +73,18 @@ inline opdock::Status checked(const char *what, GPU(Error_t) error) {
     if (error == GPU(Success)) {
         return {};
     }
-    static_cast<void>(GPU(GetLastError)()); // so that nobody else finds it
+    static_cast<void>(GPU(GetLastError)()); // clears it, so that nobody else sees it
     return {status_of(error), error_text(what, error)};
 }
 
-// For libraries: a thread that was not on the device before has no context, which runtime calls make at their first
-// need and libraries do not ("the function failed to launch on the GPU").
+// For libraries: a thread that has not used the device has no context. Runtime calls create
+// one on demand, but libraries do not ("the function failed to launch on the GPU").
 inline opdock::Status make_current(DLDevice device) {
     return checked("making a device current", GPU(SetDevice)(device.device_id));
 }
 
-// The status of an op that writes its inputs, from that of a later kernel: once the first one runs, it is too late for
-// "nothing was touched".
+// Converts a later kernel's status for an op that writes its inputs:
+// once the first kernel runs, it is too late for "nothing was touched".
 inline opdock::Status after_the_first(opdock::Status status) {
     if (status.ok() || status.code() == OPDOCK_DEVICE_LOST) {
         return status;

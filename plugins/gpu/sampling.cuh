@@ -1,10 +1,10 @@
-// Drawing from a row of logits, as opdock/ops/sampling.h defines it: a block has a row, or, of few rows, a cluster of
-// blocks has one.
+// Sampling from a row of logits, as defined in opdock/ops/sampling.h:
+// one block per row, or, for few rows, one cluster of blocks.
 //
-// Both filters leave the logits from a smallest one on, of which they may leave only the first few by index. It is
-// found digit by digit from the top, from counts of elements for top-k and from sums of their weights for top-p. Sums
-// of integers are the same in any order. Then the row is cut by index into ever smaller stretches, down to the one
-// vector in which the sum of the weights passes the random number.
+// Each filter keeps the logits down to a smallest one, and of those equal to it possibly only the first
+// few by index. It is found digit by digit from the top, using counts of elements for top-k and sums of
+// their weights for top-p. Integer sums do not depend on the order. Then the row is divided by index into
+// ever smaller stretches, down to the vector in which the sum of the weights passes the random number.
 #pragma once
 
 #include "choice.cuh"
@@ -15,12 +15,12 @@ namespace gpu {
 
 constexpr int sampling_threads = 1024;
 constexpr int sampling_digits = 256;
-constexpr int sampling_copies = 16; // of the sums for each digit, so that threads of a warp seldom meet
-constexpr int stretches = 32;       // each of as many threads
+constexpr int sampling_copies = 16; // of the sums for each digit, so that threads of a warp seldom collide
+constexpr int stretches = 32;       // each with as many threads
 
-// --- the order of logits, and their weights --------------------------------------------------------------------------
+// --- order and weights of logits -------------------------------------------------------------------------------------
 
-// Larger for a larger logit; 0 for NaN. 16 bits of it count where T has no more.
+// A number that grows with the logit; 0 for NaN. For 16-bit types only the upper 16 bits matter.
 template<class T>
 __device__ __forceinline__ uint32_t place_in_order(T logit) {
     uint32_t bits;
@@ -29,7 +29,7 @@ __device__ __forceinline__ uint32_t place_in_order(T logit) {
     } else {
         bits = static_cast<uint32_t>(*reinterpret_cast<const uint16_t *>(&logit)) << 16;
     }
-    bits = bits == 0x80000000u ? 0 : bits; // one zero
+    bits = bits == 0x80000000u ? 0 : bits; // both zeros are equal
     const float value = to_f32(logit);
     constexpr uint32_t counts = sizeof(T) == 4 ? 0xffffffffu : 0xffff0000u;
     return value != value ? 0 : (bits >> 31) != 0 ? ~bits & counts : bits | 0x80000000u;
@@ -47,8 +47,8 @@ __device__ __forceinline__ float logit_at(uint32_t order) {
 }
 
 struct Weights {
-    uint32_t largest; // of the row, in its order
-    float logit;      // that
+    uint32_t largest; // of the row, as place_in_order()
+    float logit;      // the value of `largest`
 
     template<class T>
     __device__ __forceinline__ uint64_t of(uint32_t order) const {
@@ -56,7 +56,7 @@ struct Weights {
             return uint64_t(1) << 40;
         }
         const float below = logit - logit_at<T>(order);
-        if (!(below < 32.0f)) { // NaN, too
+        if (!(below < 32.0f)) { // also true for NaN
             return 0;
         }
         const uint64_t y = uint64_t(3098164009u) * static_cast<uint32_t>(below * 134217728.0f);
@@ -70,7 +70,7 @@ struct Weights {
     }
 };
 
-// Between the 32 threads of a stretch, which may be half of a warp.
+// Shuffles among the 32 threads of a stretch, which may be half a warp.
 __device__ __forceinline__ uint32_t shuffle_up(uint32_t value, int by) {
 #ifdef __HIP__
     return __shfl_up(value, static_cast<unsigned>(by), stretches);
@@ -90,7 +90,7 @@ __device__ __forceinline__ uint64_t shuffled(uint64_t value, Shuffle shuffle) {
     const uint32_t high = shuffle(static_cast<uint32_t>(value >> 32));
     return static_cast<uint64_t>(high) << 32 | shuffle(static_cast<uint32_t>(value));
 }
-// The sum up to each.
+// Inclusive prefix sum over the threads of a stretch.
 __device__ __forceinline__ uint64_t sum_up_to(uint64_t value) {
     const int lane = static_cast<int>(threadIdx.x) % stretches;
 #pragma unroll
@@ -104,7 +104,7 @@ __device__ __forceinline__ uint64_t value_from(uint64_t value, int lane) {
     return shuffled(value, [=](uint32_t half) { return shuffle_from(half, lane); });
 }
 
-// What the weights before a logit must sum to less than, so that it is left.
+// A logit is kept if the weights before it sum to less than this.
 __device__ __forceinline__ uint64_t least_sum(float p, uint64_t sum) {
     const auto share = static_cast<uint64_t>(p > 0.0f ? floor(static_cast<double>(p) * 4294967296.0) : 0.0);
     const uint64_t least = share * (sum >> 32) + ((share * (sum & 0xffffffffu) + 0xffffffffu) >> 32);
@@ -113,7 +113,7 @@ __device__ __forceinline__ uint64_t least_sum(float p, uint64_t sum) {
 
 // --- a row -----------------------------------------------------------------------------------------------------------
 
-// The vectors of a row that are aligned, from the one that has its first element on.
+// The aligned vectors of a row, beginning with the one that has its first element.
 template<class T>
 struct SampledRow {
     const T *row;
@@ -125,7 +125,7 @@ struct SampledRow {
         vectors = (n + ahead + wide<T> - 1) / wide<T>;
     }
 
-    // Elements that are not there are NaN.
+    // Elements outside the row are NaN.
     __device__ __forceinline__ Vector<T, wide<T>> vector(int v) const {
         const int first = v * wide<T> - ahead;
         Vector<T, wide<T>> read;
@@ -140,8 +140,8 @@ struct SampledRow {
         return read;
     }
 
-    // body(place in the order) of the elements of every step-th vector from `first` on, of which the next is on its
-    // way. Not more: code that is run only once has to be small.
+    // Calls body(place in the order) for the elements of every step-th vector from `first` on, prefetching one vector.
+    // Not more: code that runs only once has to be small.
     template<class Body>
     __device__ __forceinline__ void each(int first, int end, int step, Body body) const {
         Vector<T, wide<T>> next;
@@ -162,7 +162,7 @@ struct SampledRow {
     }
 };
 
-// Elements that are left: those behind `order` in none, and of those at it the first `ties` by index.
+// The elements that are kept: those above `order`, and of those equal to it the first `ties` by index.
 struct Limit {
     uint32_t order = 0;
     uint64_t ties = 0;
@@ -170,14 +170,14 @@ struct Limit {
 
 struct SamplingShared {
     uint32_t low[sampling_digits * sampling_copies], high[sampling_digits * sampling_copies];
-    uint64_t sums[2][sampling_digits]; // of this block, for the others of the cluster; in turn
-    uint64_t totals[sampling_digits];  // of all: from this digit on
+    uint64_t sums[2][sampling_digits]; // of this block, for the others of the cluster; alternating
+    uint64_t totals[sampling_digits];  // over all blocks: from this digit on
     uint64_t masses[stretches], ties[stretches];
     uint64_t keys[most_warps];
     uint64_t found[2];
 };
 
-// The blocks of a row, of which each has a part of its vectors. All of them, and all threads, call what waits.
+// The blocks of a row, each with a part of its vectors. Functions that wait are called by all threads of all blocks.
 template<class T>
 class Sampler {
   public:
@@ -188,7 +188,7 @@ class Sampler {
         end_ = min(begin_ + part, row.vectors);
     }
 
-    // The index that is drawn, in those threads that find it; -2 in all others.
+    // The drawn index in the threads that find it; -2 in all others.
     __device__ __forceinline__ int draw(int k, float p, uint64_t number) {
         uint32_t most = 0;
         row_.each(begin_ + thread(), end_, sampling_threads,
@@ -203,7 +203,7 @@ class Sampler {
     }
 
   private:
-    // Digits of an order that are known.
+    // The digits of an order that are known.
     struct Prefix {
         uint32_t order = 0, known = 0;
 
@@ -215,7 +215,7 @@ class Sampler {
     static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x); }
     static __device__ __forceinline__ int lane() { return thread() % stretches; }
 
-    // After threads wrote to sums[turn_]: combine(value) for what each block has there.
+    // After threads wrote to sums[turn_]: waits for all blocks; then calls combine(value) with each block's sum.
     __device__ __forceinline__ void wait_for_all() { ranks_ > 1 ? wait_for_cluster() : __syncthreads(); }
     template<class Combine>
     __device__ __forceinline__ void each_of_all(int i, Combine combine) const {
@@ -227,7 +227,7 @@ class Sampler {
             combine(load_from_cluster(&shared_.sums[turn_][i], rank));
         }
     }
-    // Who reads sums[turn_] has done so before the one after the next time.
+    // All reads of sums[turn_] are done before it is written again, two turns later.
     __device__ __forceinline__ void take_turns() { turn_ ^= 1; }
 
     __device__ __forceinline__ uint32_t largest_of_all(uint32_t mine) {
@@ -242,8 +242,8 @@ class Sampler {
         return static_cast<uint32_t>(most);
     }
 
-    // totals: for each digit, the sum over elements behind the limit that begin as the prefix and go on with that digit
-    // or a larger one: of their weights, or of 1.
+    // totals[digit]: over the elements above the limit that begin with the prefix and continue
+    // with that digit or a larger one, the sum of their weights, or their count.
     __device__ __forceinline__ void collect(Prefix prefix, int shift, bool by_weight) {
         for (int i = thread(); i < sampling_digits * sampling_copies; i += sampling_threads) {
             shared_.low[i] = 0;
@@ -267,7 +267,7 @@ class Sampler {
         uint64_t total = 0;
         if (thread() < sampling_digits) {
             for (int c = 0; c < sampling_copies; ++c) {
-                const int at = thread() * sampling_copies + (c + thread()) % sampling_copies; // of other banks
+                const int at = thread() * sampling_copies + (c + thread()) % sampling_copies; // avoids bank conflicts
                 total += static_cast<uint64_t>(shared_.high[at]) << 32 | shared_.low[at];
             }
             shared_.sums[turn_][thread()] = total;
@@ -290,8 +290,8 @@ class Sampler {
         __syncthreads();
     }
 
-    // Adds the digit in which the sum from the top reaches what is `needed`, and takes off what is above it. There is
-    // one: totals[0] is not less.
+    // Appends the digit at which the sum from the top reaches `needed`, and subtracts the sum
+    // above that digit. Such a digit exists, since totals[0] >= needed.
     __device__ __forceinline__ void add_digit(Prefix &prefix, int shift, uint64_t &needed) {
         if (thread() < sampling_digits) {
             const uint64_t above = thread() + 1 < sampling_digits ? shared_.totals[thread() + 1] : 0;
@@ -307,7 +307,7 @@ class Sampler {
         __syncthreads();
     }
 
-    // Both filters, of which each may leave all: that of k without it, and that of p from 1 on.
+    // Applies both filters. Each may keep everything: top-k if there is no k, top-p if p >= 1.
     __device__ __forceinline__ void filter(uint64_t k, float p) {
 #pragma unroll 1
         for (int by_weight = 0; by_weight < 2; ++by_weight) {
@@ -337,8 +337,8 @@ class Sampler {
         }
     }
 
-    // Whether the filter of p leaves all behind the limit, which weigh as much as that, and only takes off ties; else
-    // what is needed of the others.
+    // True if the top-p filter keeps everything above the limit, whose weights sum to `above`, and only drops ties. If
+    // false, `needed` is the sum that it needs.
     __device__ __forceinline__ bool stays_at_limit(uint64_t above, float p, uint64_t &needed) {
         const uint64_t of_tie = weights_.template of<T>(limit_.order);
         needed = least_sum(p, above + limit_.ties * of_tie);
@@ -349,13 +349,13 @@ class Sampler {
         return true;
     }
 
-    // Of those at the limit in a stretch, after as many before: those that are left.
+    // The number of ties that are kept in a stretch, which has `there` of them, after `before` earlier ones.
     __device__ __forceinline__ uint64_t ties_left(uint64_t before, uint64_t there) const {
         const uint64_t left = limit_.ties > before ? limit_.ties - before : 0;
         return there < left ? there : left;
     }
 
-    // Sums of as many stretches of those vectors; `length` of each.
+    // Sums over each of the stretches, of `length` vectors each, of the vectors [begin, end).
     __device__ __forceinline__ void sum_stretches(int begin, int end, int length) {
         const int stretch = thread() / stretches;
         const int first = min(begin + stretch * length, end);
@@ -366,7 +366,7 @@ class Sampler {
         });
         mass = sum_up_to(mass);
         ties = sum_up_to(ties);
-        __syncthreads(); // until nobody reads those of before
+        __syncthreads(); // until the previous sums were read
         if (lane() == stretches - 1) {
             shared_.masses[stretch] = mass;
             shared_.ties[stretch] = ties;
@@ -374,9 +374,9 @@ class Sampler {
         __syncthreads();
     }
 
-    // Each thread of a stretch has a part, one after the other, with the weights behind the limit and the ties in it.
-    // Returns the first part after which the sum is past the target, takes what is before it off the target, and adds
-    // the ties there.
+    // The threads of a stretch have successive parts, each with the weight above the limit and
+    // the number of ties in it. Returns the first part at which the sum exceeds the target;
+    // subtracts the sum before it from the target, and adds the ties before it to ties_before.
     __device__ __forceinline__ int part_of(uint64_t mass, uint64_t ties, uint64_t &target,
                                            uint64_t &ties_before) const {
         const uint64_t before = ties_before + sum_up_to(ties) - ties;
@@ -389,7 +389,7 @@ class Sampler {
         return part;
     }
 
-    // Among what is left, the element with which the sum of weights is past the part `number` of 2^64 of all of it.
+    // Finds the kept element at which the sum of weights exceeds the fraction `number` / 2^64 of the total.
     __device__ __forceinline__ int find(uint64_t number) {
         int begin = begin_, end = end_;
         uint64_t target = 0, ties = 0;
@@ -415,7 +415,7 @@ class Sampler {
         return thread() == 0 ? begin * wide<T> - row_.ahead + element : -2;
     }
 
-    // After the first sums: the block that has the element, and what is before it.
+    // After the first sums: finds the block that has the element, and the target and ties relative to that block.
     __device__ __forceinline__ int choose_rank(uint64_t number, uint64_t &target, uint64_t &ties) {
         const uint64_t mass = value_from(sum_up_to(shared_.masses[lane()]), stretches - 1);
         const uint64_t ties_here = value_from(sum_up_to(shared_.ties[lane()]), stretches - 1);
@@ -424,7 +424,7 @@ class Sampler {
             shared_.sums[turn_][1] = ties_here;
         }
         wait_for_all();
-        uint64_t of_rank[2] = {0, 0}, all[2] = {0, 0}; // a thread has the sums of the block of its number
+        uint64_t of_rank[2] = {0, 0}, all[2] = {0, 0}; // thread i has the sums of block i
         for (int of = 0; of < 2; ++of) {
             int rank = 0;
             each_of_all(of, [&](uint64_t sum) {

@@ -1,4 +1,4 @@
-// Kernels whose blocks have more shared memory than they get without being asked.
+// Kernels whose blocks need more shared memory than the default limit.
 #pragma once
 
 #include "runtime.hpp"
@@ -12,9 +12,9 @@ inline int64_t shared_memory(const opdock::Problem &problem) {
                                                                    : int64_t(48) << 10;
 }
 
-// Lets a kernel with `own` bytes of static shared memory have all there is, which without being asked for ends at 48
-// KB. The same for every call: what a thread sets holds for the launches of all others. It costs less than to remember
-// where it was done.
+// Lets a kernel with `own` bytes of static shared memory use all of the device's; the default
+// limit is 48 KB. The value is the same for every call, since a thread's setting also affects
+// the launches of others. Setting it is cheaper than remembering where it was set.
 template<class... Parameters>
 opdock::Status allow_all_shared_memory(const opdock::Problem &problem, void (*kernel)(Parameters...), int64_t own) {
     return checked("asking for shared memory", GPU(FuncSetAttribute)(reinterpret_cast<const void *>(kernel),

@@ -6,7 +6,7 @@
 
 namespace gpu {
 
-// The elements of a group of threads: a row, or a part of one that `ranks` blocks share.
+// The elements of a group of threads: a row, or a part of a row that `ranks` blocks share.
 template<class T, int N, bool peels>
 struct Share {
     Place place;
@@ -24,23 +24,23 @@ struct Share {
         return {place, rank, part, place.row * size + part.begin, Vectors<N, peels>(row + part.begin, part.n)};
     }
 
-    // True when the thread has this element of the row in every pass.
+    // True if the thread has this element of the row in every pass.
     __device__ __forceinline__ bool has(int64_t i) const {
         const int64_t at = i - part.begin;
         return at >= 0 && at < part.n && vectors.thread_of(at, place) == place.thread;
     }
 
-    // The vectors of such a row that stay in registers, at most V of each thread.
+    // The vectors of the row's part that stay in registers, at most V per thread.
     template<int V>
     __device__ __forceinline__ Row<T, N, V> held(const T *row) const {
         return Row<T, N, V>(row + vectors.begin, vectors.end - vectors.begin, place);
     }
 };
 
-// The number of blocks of a cluster that share a row of so many vectors, where one per row leaves half the device idle:
-// as many as there is room for, as long as each of their threads has more than a vector.
+// Number of blocks of a cluster that share a row of `vectors` vectors, if one block per row leaves half of the device
+// idle: as many as there is room for, as long as each thread has more than one vector.
 
-// Blocks that read in batches. They have 512 threads, two of them on a multiprocessor, or all that find work.
+// Blocks that read in batches. They have 512 threads, two of them per multiprocessor, or 1024 if there is work for all.
 inline int share_few_rows(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vectors) {
     constexpr int64_t threads = 512;
     const int units = compute_units(call);
@@ -57,7 +57,7 @@ inline int share_few_rows(const opdock::Call &call, RowPlan &plan, int64_t rows,
     return static_cast<int>(ranks);
 }
 
-// Blocks of so many threads that hold up to `held` vectors each, one on a multiprocessor.
+// Blocks of `threads` threads, each block holding up to `held` vectors, one per multiprocessor.
 inline int hold_few_rows(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vectors, int threads,
                          int64_t held) {
     const int units = compute_units(call);

@@ -1,11 +1,11 @@
-// Products of 16-bit numbers on tensor cores (mma.sync, from compute capability 8.0 on), with sums in f32.
+// Products of 16-bit numbers on tensor cores (mma.sync, since compute capability 8.0), with sums in f32.
 //
-// A tile in shared memory has rows of D elements. Its 16-byte chunks are swapped within groups of eight by the row's
-// number, so that eight rows at the same place are in different banks; it begins at a multiple of its row's size. All
-// threads of a warp work together; each has of a block of 16 x 8 sums four, two beside each other in rows lane / 4 and
-// 8 further on.
+// A tile in shared memory has rows of D elements. The 16-byte chunks of a row are permuted within
+// groups of eight by the row number, so that the same chunk of eight rows is in different banks.
+// A tile is aligned to the size of a row. All threads of a warp work together. Each has four of a
+// block of 16 x 8 sums: two adjacent ones in row lane / 4, and two in row lane / 4 + 8.
 //
-// The same source runs on the CPU where GPU_EMULATED is defined, with what is in the first part brought by others.
+// With GPU_EMULATED the same source runs on the CPU; the functions of the first part are then defined elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ __device__ __forceinline__ int lane_of_warp() {
     return static_cast<int>(threadIdx.x) % 32;
 }
 
-// Four blocks of 8 x 8 elements, of which each thread points to a row.
+// Loads four blocks of 8 x 8 elements; each thread passes the address of one row.
 __device__ __forceinline__ void load_blocks(uint32_t (&to)[4], SharedAddress row) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -65,7 +65,7 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&
 }
 #endif
 
-// Two elements in a register.
+// Packs two elements into a register.
 template<class T>
 __device__ __forceinline__ uint32_t pack(float low, float high) {
     Vector<T, 2> pair;
@@ -83,20 +83,20 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
     return *reinterpret_cast<const uint32_t *>(pair.elements);
 }
 
-// Where chunk `chunk` of a row is in a tile.
+// Location of chunk `chunk` of a row in a tile.
 template<int D, class T>
 __device__ __forceinline__ Vector<T, 8> *chunk_of(T *tile, int row, int chunk) {
     return reinterpret_cast<Vector<T, 8> *>(tile + row * D) + (chunk ^ (row & 7));
 }
 
-// What a thread points to of 16 rows from `row` on and two chunks: as rows of a product, or, transposed, as its depth.
-// Two chunks further on is ^ 32.
+// A thread's address for load_blocks() of 16 rows from `row` on and two chunks: rows of a product, or, transposed, its
+// depth. `^ 32` advances by two chunks.
 template<int D, class T>
 __device__ __forceinline__ SharedAddress rows_address(const T *tile, int row) {
     const int lane = lane_of_warp();
     return shared_address(tile + (row + lane % 16) * D) + static_cast<unsigned>((lane / 16 ^ lane % 8) * 16);
 }
-// The same as columns of a product.
+// The same for columns of a product.
 template<int D, class T>
 __device__ __forceinline__ SharedAddress columns_address(const T *tile, int row) {
     const int lane = lane_of_warp();
@@ -104,8 +104,8 @@ __device__ __forceinline__ SharedAddress columns_address(const T *tile, int row)
            static_cast<unsigned>((lane / 8 % 2 ^ lane % 8) * 16);
 }
 
-// sums += the rows at `left` times the rows at `right`, transposed: dot products of rows. M blocks of 16 of the former,
-// N blocks of 8 of the latter.
+// sums += the rows at `left` times the transposed rows at `right` (dot products of rows): M
+// blocks of 16 rows at the left, N blocks of 8 at the right.
 template<class T, int D, int M, int N>
 __device__ __forceinline__ void multiply_rows(float (&sums)[M][N][4], SharedAddress left, SharedAddress right) {
 #pragma unroll
@@ -128,8 +128,8 @@ __device__ __forceinline__ void multiply_rows(float (&sums)[M][N][4], SharedAddr
     }
 }
 
-// sums += weights times the rows at `rows`, of which there are 8 N: C blocks of eight columns from where `rows` points
-// to. `weights` are laid out as sums are.
+// sums += weights times the 8 N rows at `rows`, for C blocks of eight columns, beginning with
+// the one that `rows` points to. `weights` have the layout of sums.
 template<class T, int D, int M, int N, int C>
 __device__ __forceinline__ void multiply_weights(float (&sums)[M][C][4], const float (&weights)[M][N][4],
                                                  SharedAddress rows) {
@@ -156,7 +156,7 @@ __device__ __forceinline__ void multiply_weights(float (&sums)[M][C][4], const f
     }
 }
 
-// Eight elements of a row of `width` from `at` on, with 0 for what is behind it, where they are not aligned.
+// Copies eight elements of an unaligned row of `width` elements, from `at` on, with 0 past the row's end.
 template<class T>
 __device__ __noinline__ void copy_elements(Vector<T, 8> *to, const T *row, int at, int width) {
     Vector<T, 8> values;
@@ -167,7 +167,7 @@ __device__ __noinline__ void copy_elements(Vector<T, 8> *to, const T *row, int a
     *to = values;
 }
 
-// Starts to copy a chunk of a row; null for a row of zeros.
+// Starts to copy a chunk of a row; a null row gives zeros.
 template<class T>
 __device__ __forceinline__ void copy_chunk(Vector<T, 8> *to, const T *row, int at, int width, bool vectors) {
     if (row == nullptr || at >= width) {

@@ -1,4 +1,4 @@
-// Shapes, rows and pointers of a call. Most ask the host for contiguous tensors.
+// Shapes, rows and pointers of a call. Most ops require contiguous tensors from the host.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline int64_t element_count(const DLTensor &tensor) {
     return count;
 }
 
-// Of the last dimension; 1 for a tensor of rank 0.
+// Size of the last dimension; 1 for a tensor of rank 0.
 inline int64_t row_size(const DLTensor &tensor) {
     return tensor.ndim == 0 ? 1 : tensor.shape[tensor.ndim - 1];
 }
@@ -33,10 +33,10 @@ inline int64_t element_bytes(const DLTensor &tensor) {
     return tensor.dtype.bits / 8;
 }
 
-// Where the rows of a tensor are. Some are `step` elements apart; the next ones begin `outer` elements after them.
+// Locations of a tensor's rows: `inner` rows are `step` elements apart, and such runs begin `outer` elements apart.
 struct RowSteps {
     int64_t outer, step;
-    int inner; // how many are `step` apart; 0: all are
+    int inner; // rows per run; 0: all rows
 
     __device__ __forceinline__ int64_t row(int64_t r) const {
         if (inner == 0) {
@@ -45,18 +45,18 @@ struct RowSteps {
         const int before = static_cast<int>(r) / inner;
         return before * outer + (static_cast<int>(r) - before * inner) * step;
     }
-    // Whether all rows are aligned for vectors of `n` elements once the first row is.
+    // True if all rows are aligned for vectors of `n` elements whenever the first row is.
     bool fit(int64_t n) const { return outer % n == 0 && step % n == 0; }
 };
 
-// Nothing where the elements of a row are not beside each other, or where more steps lead from row to row.
+// Returns nullopt if the elements of a row are not contiguous, or if the rows need more than two strides.
 inline std::optional<RowSteps> row_steps(const DLTensor &tensor) {
     const int last = tensor.ndim - 1;
     if (row_size(tensor) > 1 && tensor.strides[last] != 1) {
         return {};
     }
     RowSteps found = {0, 0, 0};
-    int64_t count = 1; // of the rows that are found
+    int64_t count = 1; // rows found so far
     for (int d = last - 1; d >= 0; --d) {
         const int64_t size = tensor.shape[d], stride = tensor.strides[d];
         if (size == 0) {
@@ -75,17 +75,17 @@ inline std::optional<RowSteps> row_steps(const DLTensor &tensor) {
         }
         count *= size;
     }
-    // Of which a kernel counts those of two steps in 32 bits, and those behind the last one too.
+    // With two strides, a kernel counts rows in 32 bits, including some behind the last one.
     return found.inner == 0 || count <= INT32_MAX - 1024 ? std::optional(found) : std::nullopt;
 }
 
-// The rows of a kernel's tensors, by the numbers that it gives them: of tensors without gaps, or wherever they are. The
-// latter costs a short call a tenth of its time, and so a kernel of its own.
+// The rows of a kernel's tensors, by tensor number: of dense tensors, or with any strides. Strides cost a short call a
+// tenth of its time, so dense tensors have a kernel of their own.
 struct DenseRows {
     int64_t n;
 
     __device__ __forceinline__ int64_t at(int /*tensor*/, int64_t r) const { return r * n; }
-    bool fit(int64_t /*vector*/) const { return true; } // where a row is whole vectors
+    bool fit(int64_t /*vector*/) const { return true; } // used only if a row is whole vectors
 };
 template<int count>
 struct SteppedRows {
@@ -102,7 +102,7 @@ struct SteppedRows {
     }
 };
 
-// Row-major without gaps.
+// True if the tensor is row-major without gaps.
 inline bool is_dense(const DLTensor &tensor) {
     int64_t follows = 1;
     for (int d = tensor.ndim - 1; d >= 0; --d) {
@@ -114,7 +114,7 @@ inline bool is_dense(const DLTensor &tensor) {
     return true;
 }
 
-// visit(rows) for those of the given tensors, numbered in that order.
+// Calls visit(rows) for the rows of the given tensors, numbered in that order.
 template<class... Tensors, class Visitor>
 opdock::Status visit_rows(Visitor &&visit, const Tensors &...tensors) {
     if ((is_dense(tensors) && ...)) {
@@ -126,8 +126,8 @@ opdock::Status visit_rows(Visitor &&visit, const Tensors &...tensors) {
 
 inline constexpr const char *dense_rows_wanted = "it needs rows whose elements lie beside each other";
 
-// For implementations that take rows wherever they are: `rows` has a bit for each parameter, inputs first, that is read
-// or written by rows. All others have to be dense.
+// For implementations that take rows with any strides: `rows` has a bit for each parameter, inputs first, that is
+// accessed by rows. All other parameters must be dense.
 template<uint32_t rows>
 opdock::Status supports_rows(const opdock::Problem &problem) {
     for (uint32_t i = 0; i < problem.c().n_inputs + problem.c().n_outputs; ++i) {
@@ -145,7 +145,7 @@ opdock::Status supports_rows(const opdock::Problem &problem) {
     return {};
 }
 
-// Pointers of the tensors by parameter; null for one that is absent or empty.
+// The data pointer of a parameter's tensor; null if it is absent or empty.
 inline void *data_of(const opdock::Call &call, uint32_t parameter, uint32_t item = 0) {
     const opdock_problem &problem = call.c();
     const uint32_t at = problem.tensor_offsets[parameter] + item;
@@ -162,18 +162,18 @@ inline bool aligned(const void *pointer, size_t bytes = 16) {
     return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
 }
 
-// Whether all pointers allow 16-byte accesses; null ones do.
+// True if all pointers allow 16-byte accesses; null pointers do.
 template<class... Pointers>
 bool all_aligned(Pointers... pointers) {
     return (aligned(pointers) && ...);
 }
 
-// True if the same element of two tensors that begin there is never aligned to 16 bytes in both.
+// True if the data at the two pointers can never both be 16-byte aligned at the same index.
 inline bool are_apart(const void *one, const void *other) {
     return (reinterpret_cast<uintptr_t>(one) ^ reinterpret_cast<uintptr_t>(other)) % 16 != 0;
 }
 
-// The dtype tuples served.
+// Supported tuples of dtypes.
 inline constexpr const char *any_float = "f32|f16|bf16";                              // T
 inline constexpr const char *weighted = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32"; // T, U
 inline constexpr const char *to_fp8 = "f32,e4m3|f32,e5m2|f16,e4m3|f16,e5m2|bf16,e4m3|bf16,e5m2";

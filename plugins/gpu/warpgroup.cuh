@@ -1,11 +1,11 @@
-// What NVIDIA's compute capability 9.0 has for products of 16-bit numbers: groups of four warps that multiply tiles of
-// shared memory (wgmma), and tiles that are copied there by themselves and report to a barrier (TMA).
+// NVIDIA's compute capability 9.0 instructions for products of 16-bit numbers: groups of four warps that
+// multiply tiles in shared memory (wgmma), and asynchronous copies of tiles that signal a barrier (TMA).
 //
-// A tile is a box of 64 x 64 elements: rows of 128 bytes, whose 16-byte chunks are exchanged by the row's number, so
-// that it begins at a multiple of 1,024 bytes. Rows are down the depth of the product, or across it: `down`.
+// A tile is a box of 64 x 64 elements: rows of 128 bytes, whose 16-byte chunks are permuted by the row number,
+// so that a box is aligned to 1,024 bytes. Rows run along the depth of the product, or, if `down`, across it.
 //
-// Sources that include it are compiled for sm_90a besides (CMakeLists.txt), where GPU_WARPGROUPS is defined; there is
-// code for no other device.
+// Sources that include this file are also compiled for sm_90a (CMakeLists.txt), with GPU_WARPGROUPS defined;
+// for other devices there is no code.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ namespace gpu {
 constexpr int box_side = 64;
 constexpr int box_bytes = box_side * box_side * 2;
 
-// --- the host's part -------------------------------------------------------------------------------------------------
+// --- host code -------------------------------------------------------------------------------------------------------
 
-// A contiguous tensor of f16 or bf16 of `depth` matrices, which `box`es are copied from; 0 outside of each matrix.
-// Fails where the device's driver cannot: rows need a multiple of 16 bytes, as does the address.
+// Describes a contiguous f16 or bf16 tensor of `depth` matrices, from which boxes are copied; 0 outside of each matrix.
+// Fails if the device's driver cannot do that: row sizes and the address must be multiples of 16 bytes.
 inline cudaError_t describe_boxes(CUtensorMap &map, bool is_bf16, const void *data, int64_t columns, int64_t rows,
                                   int64_t depth) {
     static const auto encode = [] {
@@ -42,7 +42,7 @@ inline cudaError_t describe_boxes(CUtensorMap &map, bool is_bf16, const void *da
     }();
     const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows),
                                 static_cast<cuuint64_t>(depth)};
-    const cuuint64_t steps[] = {sizes[0] * 2, sizes[0] * sizes[1] * 2}; // bytes
+    const cuuint64_t steps[] = {sizes[0] * 2, sizes[0] * sizes[1] * 2}; // in bytes
     const cuuint32_t box[] = {box_side, box_side, 1}, every[] = {1, 1, 1};
     if (encode == nullptr ||
         encode(&map, is_bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3,
@@ -54,7 +54,7 @@ inline cudaError_t describe_boxes(CUtensorMap &map, bool is_bf16, const void *da
     return cudaSuccess;
 }
 
-// --- the device's part -----------------------------------------------------------------------------------------------
+// --- device code -----------------------------------------------------------------------------------------------------
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -62,11 +62,11 @@ __device__ __forceinline__ uint32_t address_of(const void *shared) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-// A barrier of shared memory, whose phases end when so many arrived and all bytes that were expected are there.
+// A barrier in shared memory. A phase ends after that many arrivals, once all expected bytes have arrived.
 __device__ __forceinline__ void make_barrier(uint64_t *barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_of(barrier)), "r"(arrivals) : "memory");
 }
-// By the thread that made them, before the others see them.
+// Called by the thread that made the barriers, before other threads use them.
 __device__ __forceinline__ void show_barriers() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -77,7 +77,7 @@ __device__ __forceinline__ void arrive_expecting(uint64_t *barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_of(barrier)), "r"(bytes)
                  : "memory");
 }
-// Until the phase of that parity has ended.
+// Waits until the phase of the given parity has ended.
 __device__ __forceinline__ void wait_for(uint64_t *barrier, uint32_t parity) {
     asm volatile("{\n\t.reg .pred done;\n"
                  "again:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
@@ -85,12 +85,12 @@ __device__ __forceinline__ void wait_for(uint64_t *barrier, uint32_t parity) {
                  "r"(parity)
                  : "memory");
 }
-// Ordinary writes to shared memory are seen by what reads it by itself, once the writers passed a barrier after this.
+// Makes ordinary writes to shared memory visible to wgmma and TMA, once the writers pass a barrier after this call.
 __device__ __forceinline__ void show_to_warpgroups() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Starts the copy of a box, from that column, row and matrix on.
+// Starts to copy a box, beginning at the given column, row and matrix.
 __device__ __forceinline__ void copy_box(void *shared, const CUtensorMap &from, int column, int row, int matrix,
                                          uint64_t *barrier) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
@@ -102,24 +102,24 @@ __device__ __forceinline__ void fetch_description(const CUtensorMap &map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// Starts to write a box, which was shown before. What is outside of the matrix is left out.
+// Starts to write a box, after show_to_warpgroups(). Elements outside of the matrix are left out.
 __device__ __forceinline__ void write_box(const CUtensorMap &to, int column, int row, int matrix, const void *shared) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&to),
                  "r"(column), "r"(row), "r"(matrix), "r"(address_of(shared))
                  : "memory");
 }
-// What this thread started to write since the last call becomes one group.
+// Makes a group of the writes that this thread started since the last call.
 __device__ __forceinline__ void end_group_of_writes() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// Waits until shared memory is read by all but the `last` groups of this thread.
+// Waits until all but the `last` most recent groups of this thread have read shared memory.
 template<int last>
 __device__ __forceinline__ void wait_for_writes_but() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(last) : "memory");
 }
 
-// How wgmma finds boxes that follow each other: eight rows take 1,024 bytes; down the depth the next 64 elements are a
-// box further on. `+ depth_step<down>` is 16 elements of the depth further on.
+// Descriptor of adjacent boxes for wgmma: eight rows take 1,024 bytes; if `down`, the next 64 elements along a row are
+// in the next box. `+ depth_step<down>` advances 16 elements along the depth.
 template<bool down>
 __device__ __forceinline__ uint64_t operand(const void *boxes) {
     const uint64_t next = down ? box_bytes / 16 : 1;
@@ -128,7 +128,7 @@ __device__ __forceinline__ uint64_t operand(const void *boxes) {
 template<bool down>
 constexpr int depth_step = (down ? 16 * 128 : 32) / 16;
 
-// Products are under way between begin and wait; nothing else touches sums then.
+// Between begin_products() and the wait, products are in flight and nothing else may access the sums.
 __device__ __forceinline__ void begin_products() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -139,7 +139,7 @@ template<int last>
 __device__ __forceinline__ void wait_for_products_but() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(last) : "memory");
 }
-// Keeps the compiler from moving what reads or writes sums.
+// Keeps the compiler from moving accesses to sums across it.
 template<int count>
 __device__ __forceinline__ void hold(float (&sums)[count]) {
 #pragma unroll
@@ -202,8 +202,8 @@ __device__ __forceinline__ void hold(float (&sums)[count]) {
         GPU_PRODUCTS_OF("f16", __VA_ARGS__);                                                                           \
     }
 
-// The first 16 `units` of sums += 64 x 64 times 64 x 32 `units`. A thread has of each 8 columns two beside each other,
-// in row lane / 4 of its warp's 16 and in the one 8 further on.
+// The first 16 `units` of sums += 64 x 64 times 64 x 32 `units`. Of every 8 columns a thread has two adjacent ones, in
+// row lane / 4 of its warp's 16 rows and in the row 8 further on.
 template<class T, bool a_down, bool b_down, int units>
 __device__ __forceinline__ void multiply(float (&sums)[128], uint64_t a, uint64_t b) {
     static_assert(1 <= units && units <= 8);

@@ -1,4 +1,4 @@
-// Indices of experts and of rows: which are chosen, and whether they are valid.
+// Indices of experts and of rows: selection and validation.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace reference {
 
-// Every index names one of `count` things. Asked before anything is written.
+// Checks that every index is in [0, count). Called before anything is written.
 template<class Index>
 opdock::Status check_indices(opdock::TensorView<const Index> indices, std::int64_t count) {
     for (std::int64_t i = 0; i < indices.numel(); ++i)
@@ -23,7 +23,7 @@ opdock::Status check_indices(opdock::TensorView<const Index> indices, std::int64
     return {};
 }
 
-// Places of the logits: larger ones first, NaN before them, equals by index.
+// Positions of the logits in descending order: NaN first, ties by index.
 inline std::vector<std::int32_t> order_of(const std::vector<double> &logits) {
     std::vector<std::int32_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0);

@@ -1,4 +1,4 @@
-// Elements in double precision, and back. An f64 is what it is.
+// Conversion of elements to double precision and back. An f64 stays unchanged.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace reference {
 
-// opdock::visit_floating, for double too.
+// Like opdock::visit_floating, but with double as well.
 template<class Visitor>
 auto visit_floating(DLDataType dtype, Visitor &&visit) {
     return opdock_dtype_pack(dtype) == OPDOCK_F64 ? visit(opdock::TypeTag<double>{})
@@ -26,8 +26,8 @@ double wide(T value) {
         return static_cast<double>(static_cast<float>(value));
 }
 
-// To nearest, ties to even, in one step. Going through float as it is would round twice: just above a tie of 16-bit
-// values it could land on the tie, and then go down. A float rounded to odd instead never lands on one.
+// Rounds to nearest, ties to even, in one step. Going through float would round twice: a value just above a tie of a
+// 16-bit type could land on the tie and then round down. A float rounded to odd never lands on a tie.
 template<class T>
 T rounded(double value) {
     if constexpr (std::is_same_v<T, double>) {
@@ -53,7 +53,7 @@ void widen(opdock::Row<T> row, std::vector<double> &to) {
         element = wide(row[i++]);
 }
 
-// The way back, into a row of as many elements.
+// Converts back, into a row with the same number of elements.
 template<class T>
 void narrow(const std::vector<double> &from, opdock::Row<T> row) {
     std::int64_t i = 0;

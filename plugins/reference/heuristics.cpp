@@ -1,4 +1,4 @@
-// Knobs for shapes nobody tuned. Only linear_fwd has one: most ops read each element once or twice, and there is
+// Knobs for shapes that were not tuned. Only linear_fwd has one: most ops read each element once or twice, so there is
 // nothing to choose.
 #include "heuristics.hpp"
 

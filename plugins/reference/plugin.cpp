@@ -1,5 +1,5 @@
-// The plugin 'reference': every op as its definition reads, in double precision, one element after the other. It takes
-// any strides and rounds once, when it stores, so that it can be trusted where a faster implementation is in doubt.
+// The plugin 'reference': every op exactly as defined, in double precision, one element after the other. It accepts any
+// strides and rounds once, when it stores, so it can be trusted when a faster implementation is in doubt.
 #include "opdock/plugin.hpp"
 
 #include <string_view>

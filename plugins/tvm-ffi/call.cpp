@@ -8,14 +8,14 @@
 namespace tvm_ffi {
 namespace {
 
-// Takes the stream of a call for tvm-ffi's current one of this thread, and puts that back.
+// Makes the stream of a call tvm-ffi's current stream of this thread, and restores the previous one.
 class CurrentStream {
   public:
     CurrentStream(const Functions &functions, DLDevice device, void *stream)
         : functions_(functions), device_(device), stream_(stream), original_(stream),
           status_(device.device_type == kDLCPU ? 0 : set(stream, &original_)) {}
     ~CurrentStream() {
-        if (original_ != stream_) { // each setting takes as long as the rest of a call
+        if (original_ != stream_) { // setting a stream takes as long as the rest of a call
             set(original_, nullptr);
         }
     }
@@ -32,7 +32,7 @@ class CurrentStream {
     const Functions &functions_;
     const DLDevice device_;
     void *const stream_;
-    void *original_; // the same where nothing was set
+    void *original_; // the stream itself if nothing was set
     const int status_;
 };
 
@@ -53,7 +53,7 @@ bool is_standard(const opdock_value &value, const Left &left) {
     }
 }
 
-// The dims that `...` stands for as one. The tensor is contiguous.
+// Merges the dims that `...` stands for into one. The tensor is contiguous.
 void flatten(std::vector<std::int64_t> &shape, std::vector<std::int64_t> &strides, const Argument &argument) {
     const auto first = shape.begin() + argument.before, last = shape.end() - argument.after;
     std::int64_t product = 1;
@@ -116,7 +116,7 @@ bool has_elements(const DLTensor *tensor) {
            std::all_of(tensor->shape, tensor->shape + tensor->ndim, [](std::int64_t size) { return size != 0; });
 }
 
-// But for tensors.
+// The value of an argument; tensors are handled elsewhere.
 Value value_of(Plan &plan, const opdock_problem &problem, const Argument &argument) {
     using Source = Argument::Source;
     Value value = {};
@@ -146,7 +146,7 @@ Value value_of(Plan &plan, const opdock_problem &problem, const Argument &argume
     return value;
 }
 
-// What a function raises before it works: the call is none that it can serve.
+// True for exceptions that a function raises before it does any work: it cannot serve the call.
 bool is_refusal(const std::string &kind) {
     constexpr std::array<std::string_view, 3> refusals = {"TypeError", "ValueError", "NotImplementedError"};
     return std::find(refusals.begin(), refusals.end(), kind) != refusals.end();

@@ -1,4 +1,4 @@
-// Calls of a module's function: what the implementations of a plugin register.
+// Calls of a module's function: the callbacks that a plugin's implementations register.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ namespace tvm_ffi {
 // The user_data of an implementation.
 struct Entry {
     Implementation implementation;
-    Library &(*library)(); // opened when it is first asked for
-    std::string module;    // its path
+    Library &(*library)(); // opened on first use
+    std::string module;    // path of the module
     std::once_flag looked_up;
-    Function function; // once it was
+    Function function; // set after the first lookup
 };
 
-// The arguments of a problem, but for the pointers.
+// The arguments of a problem, except for the pointers.
 struct Plan {
     struct Tensor {
         DLTensor descriptor;
@@ -31,7 +31,7 @@ struct Plan {
     std::vector<Tensor> tensors;
     std::vector<std::vector<std::int64_t>> dims; // of the tensors: shape and strides
     std::vector<std::unique_ptr<std::string>> texts;
-    bool is_empty = false; // nothing is to be written, and many launches of no blocks are errors
+    bool is_empty = false; // nothing to write; many launches without blocks would be errors
 };
 
 opdock::Status available(const opdock::Device &device);

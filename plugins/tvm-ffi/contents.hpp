@@ -1,6 +1,6 @@
-// What a plugin made by `plugin-pack tvm-ffi` holds beside the code that all of them share: the library is built with
-// room for it, which plugin-pack fills in a copy. So a plugin's registration, its signature and what hosts remember of
-// it are all about one file.
+// Data that a plugin made by `plugin-pack tvm-ffi` holds beside the code shared by all such plugins. The library is
+// built with room for it, which plugin-pack fills in a copy. So a plugin's registration, its signature and the data
+// that hosts remember of it all refer to a single file.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace tvm_ffi {
 
-// In the file: the mark, how many bytes are filled, and the room.
+// Layout in the file: the mark, the number of bytes that are filled, and the room.
 inline constexpr char mark[] = "opdock tvm-ffi contents";
 inline constexpr std::size_t room_bytes = std::size_t{64} * 1024;
-// The GNU build id of a file that nobody filled yet.
+// The GNU build id of a file that has not been filled yet.
 inline constexpr std::string_view empty_build_id = "opdock tvm-ffi build";
 inline constexpr std::size_t most_arguments = 64;
 
@@ -24,22 +24,22 @@ inline constexpr std::size_t most_arguments = 64;
 struct Argument {
     enum class Source : std::uint8_t { tensor, attribute, knob, none, integer, boolean, real, text };
     Source source = Source::none;
-    // tensor: which parameter of the signature, outputs after inputs. attribute, knob: which one.
+    // tensor: parameter of the signature, outputs after inputs. attribute, knob: its index.
     std::uint32_t index = 0;
-    // tensor: the dims that `...` stands for are passed as one, with `before` dims before and `after` behind it.
+    // tensor: pass the dims that `...` stands for as one, with `before` dims before and `after` dims after it.
     bool flatten = false;
     std::uint32_t before = 0, after = 0;
-    std::int64_t integer = 0; // also a boolean; knob: whether it is a bool
+    std::int64_t integer = 0; // also for a boolean; knob: 1 if it is a bool
     double real = 0;
     std::string text;
 };
 
-// A parameter or attribute that the function is not given: calls that need it are declined.
+// A parameter or attribute that the function does not receive: calls that need it are declined.
 struct Left {
     Argument::Source source = Argument::Source::tensor; // or attribute
     std::uint32_t index = 0;
     std::string name;
-    // attribute: the only value that the function stands for, as an opdock_value has it; 0 for lists, which are empty.
+    // attribute: the only value that the function supports, as in opdock_value; 0 for lists, which are empty.
     std::uint32_t type = 0;
     std::int64_t integer = 0;
     double real = 0;
@@ -72,19 +72,19 @@ struct Implementation {
     std::string module, function;
     std::int32_t priority = 0;
     std::uint32_t alignment = 0, flags = 0, required_flags = 0; // OPDOCK_IMPL_
-    std::vector<std::uint32_t> written;                         // parameters: outputs, and inputs that are `mut`
+    std::vector<std::uint32_t> written;                         // parameters: outputs and `mut` inputs
     std::vector<Knob> knobs;
     std::vector<Argument> arguments;
     std::vector<Left> left;
-    std::vector<Limit> limits; // of the calls that it takes
+    std::vector<Limit> limits; // conditions on the calls that it serves
 };
 
 struct Contents {
-    std::string library; // where libtvm_ffi.so is, or ""
+    std::string library; // path of libtvm_ffi.so, or ""
     std::vector<Implementation> implementations;
 };
 
-// Every field in order, for writing and for reading alike.
+// Visits every field in order, for writing and reading alike.
 template<class Stream>
 void each_field(Stream &stream, Argument &argument) {
     stream(argument.source);

@@ -51,7 +51,7 @@ Library::Library(const std::string &file) {
     }
 }
 
-// RTLD_GLOBAL, as tvm-ffi's Python package opens it: modules may leave its symbols for the process to have.
+// Uses RTLD_GLOBAL, as tvm-ffi's Python package does: modules may rely on the process for its symbols.
 void Library::open(const std::string &file) {
     library_ = dlopen(file_name, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
     if (library_ == nullptr) {
@@ -84,7 +84,7 @@ void Library::bind() {
     }
     Version version = {};
     functions_.get_version(&version);
-    if (version.major != 0 || version.minor < 1) { // of 1.0 nobody knows what it changes
+    if (version.major != 0 || version.minor < 1) { // the changes of 1.0 are unknown
         why_not_ = "tvm-ffi is " + std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
                    std::to_string(version.patch) + "; this plugin needs 0.1 or newer, and knows none from 1.0 on";
         return;
@@ -130,7 +130,7 @@ Function Library::find(const std::string &path, const std::string &name) {
         return {nullptr, module.why_not};
     }
     std::array<Value, 3> arguments = {module.value, raw_text(name), Value{}};
-    arguments[2].type = type_bool; // false: not from modules that it imports
+    arguments[2].type = type_bool; // false: do not search imported modules
     Value result = {};
     if (const int status = functions_.function_call(get_function_, arguments.data(), 3, &result)) {
         return {nullptr, "module '" + path + "': " + take_error(functions_, status).text()};

@@ -1,4 +1,4 @@
-// libtvm_ffi.so and the modules, opened when something of them is first needed: a plugin loads without them.
+// libtvm_ffi.so and the modules, opened on first use: a plugin loads without them.
 #pragma once
 
 #include <map>
@@ -10,23 +10,23 @@
 
 namespace tvm_ffi {
 
-// A function of a module, or why there is none.
+// A function of a module, or the reason why it is missing.
 struct Function {
     Handle handle = nullptr;
     std::string why_not;
 };
 
-// Stays open, as plugins do, and so does what it loads.
+// Stays open, as plugins do, together with all that it loads.
 class Library {
   public:
-    // The one that the process has loaded, else `file`; "" is libtvm_ffi.so where the dynamic loader finds it.
+    // Uses the library that the process has loaded, else `file`; "" lets the dynamic loader find libtvm_ffi.so.
     explicit Library(const std::string &file);
 
-    // Empty when the library is there, new enough, and has all functions.
+    // Empty if the library was found, is new enough, and has all functions.
     const std::string &why_not() const { return why_not_; }
     const Functions &functions() const { return functions_; }
 
-    // [any thread] Loads the module at its first function.
+    // [any thread] Loads the module when its first function is requested.
     Function find(const std::string &module, const std::string &name);
 
   private:
@@ -45,19 +45,19 @@ class Library {
     void *library_ = nullptr;
     std::string why_not_;
     Functions functions_ = {};
-    Handle load_module_ = nullptr, get_function_ = nullptr; // of tvm-ffi's own, by name
+    Handle load_module_ = nullptr, get_function_ = nullptr; // tvm-ffi's own, found by name
     std::mutex mutex_;
     std::map<std::string, Module> modules_; // by path
 };
 
-// What a function that returned a status other than 0 said: "ValueError: n is odd", and what it is.
+// The error of a function that returned a nonzero status: its message, "ValueError: n is odd", and its kind.
 struct Raised {
     std::string kind, message, backtrace;
 
     std::string text() const { return kind + ": " + message; }
 };
 
-// Takes the error from this thread.
+// Moves the error out of this thread.
 Raised take_error(const Functions &functions, int status);
 
 } // namespace tvm_ffi

@@ -5,7 +5,7 @@
 namespace tvm_ffi {
 namespace {
 
-// As in signatures: division rounds down, and a % 0 is a. False for what no integer holds.
+// As in signatures: division rounds down, and a % 0 is a. Returns false if the result overflows.
 bool apply(Term::Kind kind, std::int64_t left, std::int64_t right, std::int64_t &result) {
     switch (kind) {
     case Term::Kind::add:
@@ -14,7 +14,7 @@ bool apply(Term::Kind kind, std::int64_t left, std::int64_t right, std::int64_t 
         return !__builtin_sub_overflow(left, right, &result);
     case Term::Kind::multiply:
         return !__builtin_mul_overflow(left, right, &result);
-    case Term::Kind::divide: // by an integer above 0, as signatures have it
+    case Term::Kind::divide: // by a positive integer, as in signatures
         result = left / right - (left % right < 0 ? 1 : 0);
         return true;
     default: // the remainder

@@ -1,4 +1,4 @@
-// Limits of a manifest (`where`): whether a call is within them.
+// Limits of a manifest (`where`), and the check whether a call satisfies them.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace tvm_ffi {
 
-// The size of a dim; negative for one that the call leaves unbound.
+// Returns the size of a dim; negative if the call leaves it unbound.
 using DimOf = std::function<std::int64_t(const std::string &name)>;
 
-// A limit that names an unbound dim holds; one whose numbers are too large does not.
+// A limit that names an unbound dim holds; a limit whose arithmetic overflows does not.
 bool holds(const Limit &limit, const DimOf &dim);
 
 } // namespace tvm_ffi

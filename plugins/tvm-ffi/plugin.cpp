@@ -1,4 +1,4 @@
-// A plugin for modules of tvm-ffi, as plugin-pack fills it in: it registers what its contents say.
+// The plugin for tvm-ffi modules that plugin-pack fills in: it registers what its contents describe.
 #include <deque>
 #include <filesystem>
 #include <span>
@@ -8,21 +8,21 @@
 #include "call.hpp"
 #include "room.hpp"
 
-// plugin-pack writes over it, within its length.
+// plugin-pack overwrites these blanks, within their length.
 #define BLANKS_32 "                                "
 #define BLANKS_256 BLANKS_32 BLANKS_32 BLANKS_32 BLANKS_32 BLANKS_32 BLANKS_32 BLANKS_32 BLANKS_32
 OPDOCK_NOTE_OF(OPDOCK_NOTE_JSON("tvm-ffi-empty", "0", "opdock", "cpu", "") BLANKS_256 BLANKS_256 BLANKS_256 BLANKS_256)
 
 namespace {
 
-// As long as the process: hosts keep pointers to it.
+// Lives as long as the process: hosts keep pointers to it.
 struct Plugin {
     tvm_ffi::Contents contents;
     std::filesystem::path folder;
     std::deque<tvm_ffi::Entry> entries;
 };
 
-// Its own folder. While it is opened, a link below /proc says which one that is.
+// The folder of this plugin. While the plugin is being opened, a link below /proc gives its path.
 std::filesystem::path own_folder() {
     Dl_info info = {};
     if (dladdr(&opdock_note, &info) == 0 || info.dli_fname == nullptr) {

@@ -29,7 +29,7 @@ constexpr Room empty_room() {
 
 std::span<const std::byte> filled_room() {
     const Room *filled = &room;
-    asm volatile("" : "+r"(filled)); // the compiler knows an empty one
+    asm volatile("" : "+r"(filled)); // without this, the compiler would assume that it is empty
     if (filled->size > room_bytes) {
         throw std::runtime_error("its contents are damaged");
     }

@@ -6,7 +6,7 @@
 
 namespace tvm_ffi {
 
-// Empty where nobody filled it. Throws std::runtime_error when it holds more than there is room for.
+// Empty if nothing was filled in. Throws std::runtime_error if the size exceeds the room.
 std::span<const std::byte> filled_room();
 
 } // namespace tvm_ffi

@@ -1,5 +1,5 @@
-// The part of tvm-ffi's C interface that is used. Its header is not needed to build: what is here is the interface of
-// libtvm_ffi.so since 0.1.0, and tests/test_tvm_ffi_api.cpp compares it with that header where it is.
+// The part of tvm-ffi's C interface that the plugin uses, so that building needs no header of tvm-ffi. It is the
+// interface of libtvm_ffi.so since 0.1.0; tests/test_tvm_ffi_api.cpp compares it with that header if installed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tvm_ffi {
 
-// What a value is. Numbers from `object` on are references to an Object.
+// Type of a value. Numbers from `object` on are references to an Object.
 enum TypeIndex : std::int32_t {
     type_none = 0,
     type_int = 1,
@@ -21,9 +21,9 @@ enum TypeIndex : std::int32_t {
     type_object = 64,
 };
 
-using Handle = void *; // of an object
+using Handle = void *; // to an object
 
-// Value{} is none.
+// Value{} is None.
 struct Value {
     std::int32_t type;
     std::uint32_t padding; // 0
@@ -42,7 +42,7 @@ struct Bytes {
     std::size_t size;
 };
 
-// What all objects begin with.
+// Header of all objects.
 struct Object {
     std::uint64_t reference_counts;
     std::int32_t type;
@@ -50,7 +50,7 @@ struct Object {
     void (*deleter)(void *self, int flags);
 };
 
-// An error object. More follows.
+// An error object. More fields follow.
 struct ErrorObject {
     Object header;
     Bytes kind; // "ValueError"
@@ -62,15 +62,15 @@ struct Version {
     std::uint32_t major, minor, patch;
 };
 
-// The functions by their names without TVMFFI. Those that return an int return 0, or leave an error for
+// The functions, named without their prefix TVMFFI. Those that return an int return 0, or leave an error for
 // error_move_from_raised.
 struct Functions {
     void (*get_version)(Version *);
-    int (*function_get_global)(const Bytes *name, Handle *function); // null where there is none
+    int (*function_get_global)(const Bytes *name, Handle *function); // null if there is none
     int (*function_call)(Handle function, const Value *arguments, std::int32_t count, Value *result);
     void (*error_move_from_raised)(Handle *error);
     int (*object_dec_ref)(Handle);
-    // Of the calling thread. `original` may be null.
+    // Sets the stream of the calling thread. `original` may be null.
     int (*env_set_stream)(std::int32_t device_type, std::int32_t device_id, void *stream, void **original);
 };
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Times opdock's Python package beside what its users have otherwise.
+"""Compares the speed of opdock's Python package with the alternatives that its users have.
 
-calls:    what a call costs the host, in microseconds, of rmsnorm_fwd of 1 x 64 f32 on the CPU: by the package, by
-          torch's dispatcher, and torch's own ops beside them.
-training: tokens a second and peak memory of steps of a Llama with random weights, by torch, torch.compile, Liger where
-          it is installed, and opdock.
-losses:   of 200 steps of the model of training on eight batches in turn: torch with two seeds, the first one again, and
-          opdock; how far each is from the first.
-decoding: milliseconds for a token of such a model with a static cache, as a CUDA graph.
-small:    microseconds of a call on few rows, as one of 64 in a CUDA graph, by opdock, torch, torch.compile and Liger
-          where it is installed and has the op, on shapes that are drawn from the widths and vocabularies of models; the
-          geometric mean of opdock's times over those of the fastest other.
+calls:    host time of a call, in microseconds, for rmsnorm_fwd of 1 x 64 f32 on the CPU: through the package, through
+          torch's dispatcher, and of torch's own ops.
+training: tokens per second and peak memory of training steps of a Llama with random weights, with torch,
+          torch.compile, Liger if it is installed, and opdock.
+losses:   losses over 200 steps of the training model on eight batches in turn: torch with two seeds, the first seed
+          again, and opdock; each with its distance from the first.
+decoding: milliseconds per token of such a model with a static cache, as a CUDA graph.
+small:    microseconds per call on few rows, with 64 calls in a CUDA graph, for opdock, torch, torch.compile and Liger
+          if it is installed and has the op. Shapes are drawn from the widths and vocabularies of models. Also the
+          geometric mean of opdock's times relative to the fastest alternative.
 
-Figures are medians over rounds. The calls take turns in each round. Models run one after the other, as their memory is
-measured too, and all of them again in each cycle: clocks of a GPU that gets warm fall.
+Figures are medians over rounds. The calls take turns in each round. Models run one after the other, since their memory
+is measured too, and all of them run again in each cycle, because the clocks of a warming GPU fall.
 """
 
 import argparse
@@ -162,7 +162,7 @@ def ways(arguments: argparse.Namespace, training: bool) -> dict[str, Way]:
 
 
 def train(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> tuple[list[float], str]:
-    """Seconds of a step in each round, and what else there is to say."""
+    """Returns seconds per step in each round, and further results."""
     length = 32 if arguments.small else 2048
     with way.model(arguments, layers) as model:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -226,7 +226,7 @@ def losses(arguments: argparse.Namespace, batch: int, layers: int) -> None:
 
 
 def decode(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> tuple[list[float], str]:
-    """Seconds of a token in each round."""
+    """Returns seconds per token in each round."""
     from transformers import StaticCache
 
     length = 32 if arguments.small else 1024
@@ -236,7 +236,7 @@ def decode(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> 
         ids = torch.zeros(batch, 1, dtype=torch.long, device=arguments.device)
         position = torch.full((batch, 1), length - 1, device=arguments.device)
 
-        # The same position each time, so that the graph may be replayed.
+        # Uses the same position each time, so that the graph can be replayed.
         def step() -> None:
             model(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True, return_dict=True)
 
@@ -367,7 +367,7 @@ def in_graph(call: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 
 def replay(graph: torch.cuda.CUDAGraph) -> float:
-    """Microseconds of one of its calls."""
+    """Returns microseconds per call of the graph."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     graph.replay()
     begin.record()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What a plugin of 20 ops with 10 configs each for sm_80, sm_90 and gfx942 costs: building it by `opdock triton build` from an
-empty cache, its size, opening it, and the host's part of an op's first call.
+"""Measures a plugin of 20 ops with 10 configs each for sm_80, sm_90 and gfx942: the time of `opdock triton build` with
+an empty cache, the plugin's size, the time to open it, and the host's part of an op's first call.
 
-The ops are those of examples/triton-plugin, each once for f16 and once for bf16. Calls go to the driver that the build tree
-has for tests, which launches nothing.
+The ops are those of examples/triton-plugin, once for f16 and once for bf16. Calls go to the build tree's test driver,
+which launches nothing.
 
     PYTHONPATH=build/release/python python/bench/triton_plugin.py --build build/release
 """

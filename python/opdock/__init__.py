@@ -1,4 +1,4 @@
-"""Calls the ops of opdock's plugins from Python, on tensors of any library that speaks DLPack.
+"""Calls the ops of opdock's plugins from Python, on tensors of any library that supports DLPack.
 
 import opdock
 

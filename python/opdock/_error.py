@@ -1,10 +1,10 @@
-"""Of its own, as the native module raises it and `opdock` imports that."""
+"""The exception class, in a module of its own because the native module raises it and `opdock` imports that module."""
 
 
 class Error(RuntimeError):
-    """What opdock refuses or a plugin fails with.
+    """An error that opdock reports or that a plugin fails with.
 
-    `status` is a number of opdock.h, `name` that status's name, such as "UNSUPPORTED".
+    `status` is a number from opdock.h, `name` is the status's name, such as "UNSUPPORTED".
     """
 
     status: int

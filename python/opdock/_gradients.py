@@ -1,8 +1,8 @@
-"""Which op computes the gradients of which, found in their signatures.
+"""Finds the op that computes the gradients of another op, by their signatures.
 
-The gradients of NAME_fwd and of NAME are computed by NAME_bwd. What such an op takes is found by name: `grad` is the
-gradient of NAME's first output, `grad_OUTPUT` that of another, and everything else is an input, an output or an
-attribute of NAME. What it gives is `grad_INPUT`.
+NAME_bwd computes the gradients of NAME_fwd and of NAME. Its parameters are matched by name: `grad` is the gradient of
+NAME's first output, `grad_OUTPUT` that of another output, and all others are inputs, outputs or attributes of NAME. Its
+outputs are named `grad_INPUT`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +11,18 @@ from typing import Any
 
 from ._signature import Signature
 
-Tensors = Mapping[str, Any]  # of torch, or of JAX
-# Calls an op with its inputs and attributes by name, and gives its outputs by name, the optional ones where it is true.
+Tensors = Mapping[str, Any]  # by name, of torch or of JAX
+# Calls an op with its inputs and attributes by name. Returns its outputs by name; optional ones only if the flag is
+# true.
 Call = Callable[[str, dict[str, Any], bool], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Formula:
     covers: frozenset[str]  # the inputs that get a gradient
-    inputs: frozenset[str]  # that are kept for it
+    inputs: frozenset[str]  # inputs kept for the backward pass
     outputs: frozenset[str]
-    # It takes what was kept, the gradients of outputs, the attributes, and the names of inputs that want a gradient.
+    # Takes the kept tensors, the gradients of outputs, the attributes, and the names of inputs that want a gradient.
     compute: Callable[[Call, Tensors, Tensors, Mapping[str, Any], set[str]], dict[str, Any]]
 
 
@@ -30,13 +31,13 @@ class _Step:
     """One call of an op that computes gradients."""
 
     op: str
-    takes: dict[str, tuple[str, str]]  # of each of its inputs: "input", "output" or "grad", and of what
-    gives: dict[str, Sequence[str]]  # of each of its outputs: the inputs whose gradient it is
+    takes: dict[str, tuple[str, str]]  # for each of its inputs: "input", "output" or "grad", and the name
+    gives: dict[str, Sequence[str]]  # for each of its outputs: the inputs whose gradient it is
     optional: frozenset[str]  # outputs
-    passes: frozenset[str]  # attributes that both have
+    passes: frozenset[str]  # attributes that both ops have
 
 
-# Where names alone do not tell.
+# Cases in which names alone are not sufficient.
 _BACKWARD = {
     "fused_add_rmsnorm_fwd": ["rmsnorm_bwd_add"],
     "grouped_linear_fwd": ["grouped_linear_dgrad", "grouped_linear_wgrad"],
@@ -135,7 +136,7 @@ _BY_HAND = {
 
 
 def formula_of(forward: Signature, signatures: Mapping[str, Signature]) -> Formula | None:
-    """None where nothing computes its gradients."""
+    """Returns None if no op computes the gradients."""
     if forward.op in _BY_HAND:
         return _BY_HAND[forward.op]
     names = _BACKWARD.get(forward.op, [forward.op.removesuffix("_fwd") + "_bwd"])

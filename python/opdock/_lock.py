@@ -1,4 +1,4 @@
-"""What there is in this environment, kept so that nothing else is loaded."""
+"""Locks the plugins of this environment: writes a policy with which no others are loaded."""
 
 import hashlib
 import importlib.metadata
@@ -8,7 +8,7 @@ from . import Host, __version__
 
 
 def _distributions() -> dict[pathlib.Path, str]:
-    """Of each file below a folder `plugins`, the wheel that brought it."""
+    """Maps each file below a folder `plugins` to the wheel that installed it."""
     found = {}
     for one in importlib.metadata.distributions():
         for file in one.files or []:
@@ -18,7 +18,7 @@ def _distributions() -> dict[pathlib.Path, str]:
 
 
 def lock() -> str:
-    """A policy file that trusts the plugins that a host loads here, and no others."""
+    """Returns a policy file that trusts the plugins that a host loads here, and no others."""
     wheels = _distributions()
     lines = [
         f"# Made by `opdock lock` of opdock {__version__}: the plugins that were loaded, by their SHA-256. With",

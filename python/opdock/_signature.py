@@ -1,4 +1,4 @@
-"""An op's signature: its parameters, and what its outputs look like. docs/signatures.md has the grammar."""
+"""An op's signature: its parameters, and the shapes and dtypes of its outputs. docs/signatures.md has the grammar."""
 
 import functools
 import operator
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 Dims = MutableMapping[str, Any]
-# It gets a condition, which may be a symbol, and the message for where the condition is false.
+# Takes a condition, which may be symbolic, and the message for a false condition.
 Expect = Callable[[Any, str], None]
 
 
 @dataclass(frozen=True)
 class Parameter:
     name: str
-    dtype: str  # "f32", or a variable
+    dtype: str  # "f32", or a dtype variable
     dims: tuple[str, ...]
     optional: bool
     is_list: bool
@@ -28,9 +28,9 @@ class Parameter:
 class Attribute:
     name: str
     type: str
-    variable: str | None  # the dtype variable that it gives a value
+    variable: str | None  # the dtype variable that this attribute sets
     optional: bool
-    default: Any  # None: required, or optional
+    default: Any  # None if required or optional
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Clause:
 
 @dataclass(frozen=True)
 class Tensor:
-    """What an output looks like; of an input what is known of it."""
+    """Shape and dtype of an output; for an input, the known part of them."""
 
     dtype: Any
-    shape: Sequence[Any]  # numbers, or symbols that compute as numbers do
+    shape: Sequence[Any]  # numbers, or symbols with arithmetic
 
 
 class Signature:
-    """Made of what Op.parsed_signature() gives."""
+    """Built from the result of Op.parsed_signature()."""
 
     def __init__(self, parsed: Mapping[str, Any]) -> None:
         self.op: str = parsed["op"]
@@ -65,7 +65,7 @@ class Signature:
             Attribute(one["name"], one["type"], one["variable"], one["optional"], one["default"])
             for one in parsed["attributes"]
         ]
-        # Of dtypes, in order of first appearance, and what each may be.
+        # Dtype variables in order of first appearance, with their possible dtypes.
         self.variables = {name: tuple(parsed["dtypes"][name]) for name in parsed["dtype_variables"]}
         self._clauses = [Clause(one["left"], one["operator"], tuple(one["right"])) for one in parsed["where"]]
 
@@ -85,13 +85,13 @@ class Signature:
         dtypes: Mapping[str, Any],
         expect: Expect,
     ) -> list[Any]:
-        """A Tensor for each output, or a list of them.
+        """Returns a Tensor, or a list of them, for each output.
 
-        `inputs` have a shape and a dtype each, are lists of such, or None; `dtypes` has the library's own for each of
-        opdock's.
+        Each of `inputs` has a shape and a dtype, is a list of such, or is None; `dtypes` maps opdock's dtypes to the
+        library's.
         """
         shared: Dims = {name: value for name, value in attributes.items() if isinstance(value, int)}
-        elements: list[Dims] = []  # what each element of lists binds
+        elements: list[Dims] = []  # the dims bound by each element of lists
         bound = {one.variable: attributes[one.name] for one in self.attributes if one.variable}
         for parameter, value in zip(self.inputs, inputs, strict=True):
             tensors = [] if value is None else value if parameter.is_list else [value]
@@ -199,7 +199,7 @@ def _parameters(parsed: Iterable[Mapping[str, Any]]) -> list[Parameter]:
 
 
 def _evaluated(expression: str, dims: Mapping[str, Any]) -> Any:
-    # Names, numbers, + - * / and parentheses: the host has parsed it.
+    # Contains names, numbers, + - * / and parentheses; the host has parsed it.
     code = re.sub(r"[a-z_]\w*", lambda name: f"dims['{name[0]}']", expression.replace("/", "//"))
     return eval(code, {"dims": dims})
 

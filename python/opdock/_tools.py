@@ -1,4 +1,4 @@
-"""The command-line tools of the package: `plugin-ls` of its environment runs the program that it brings."""
+"""Command-line tools of the package: `plugin-ls` of an environment runs the program that the package contains."""
 
 import os
 import sys

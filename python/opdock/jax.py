@@ -19,17 +19,17 @@ from ._signature import Parameter, Signature
 _DTYPES = {name: getattr(jnp, elsewhere) for name, elsewhere in _native._dtypes().items() if hasattr(jnp, elsewhere)}
 
 _signatures: dict[str, Signature] = {}
-_formulas: dict[str, Formula | None] = {}  # of each of them, None where nothing computes its gradients
+_formulas: dict[str, Formula | None] = {}  # by op; None if no op computes the gradients
 
 
 @functools.cache
 def host() -> Host:
-    """The host whose ops JAX has."""
+    """The host whose ops are available in JAX."""
     return Host()
 
 
 def register() -> None:
-    """Makes all ops of the host known: those of plugins that were loaded since."""
+    """Registers all ops of the host, including those of plugins loaded since."""
     for one in host().describe()["ops"]:
         op = host().op(one["op"])
         _signatures[one["op"]] = Signature(op.parsed_signature())
@@ -51,7 +51,7 @@ def _expect(condition: Any, wrong: str) -> None:
 
 
 def _attributes(signature: Signature, named: Mapping[str, Any]) -> dict[str, Any]:
-    """All of them, those by default too, as XLA takes them; None where one is absent."""
+    """All attributes, including defaults, as XLA takes them; None if one is absent."""
     known = {one.name for one in signature.attributes}
     if unknown := set(named) - known:
         raise TypeError(f"{signature.op}: it has no input and no attribute '{min(unknown)}'\n  {signature.text}")
@@ -97,7 +97,7 @@ def _count(parameter: Parameter, value: Any) -> int:
 
 
 def _plain_call(signature: Signature, inputs: list[Any], attributes: Mapping[str, Any], all_outputs: bool) -> list[Any]:
-    """The wanted outputs, and then the inputs that the op writes, as they are after it."""
+    """Returns the requested outputs, followed by the new values of inputs that the op writes."""
     if any(one.host for one in [*signature.inputs, *signature.outputs]):
         raise ValueError(f"{signature.op}: it takes tensors of the host, which JAX does not give\n  {signature.text}")
     own = {name: _DTYPES.get(value, value) if isinstance(value, str) else value for name, value in attributes.items()}
@@ -150,7 +150,7 @@ def _call(op: str, named: dict[str, Any], all_outputs: bool) -> dict[str, Any]:
 
 @functools.cache
 def _differentiable(op: str, all_outputs: bool, frozen: tuple[tuple[str, Any], ...], absent: frozenset[str]) -> Any:
-    """The op as a function of its inputs that are there, with the gradients of its formula."""
+    """The op as a function of its present inputs, with the gradients of its formula."""
     signature, formula, attributes = _signatures[op], _formulas[op], dict(frozen)
     assert formula is not None
     names = [one.name for one in signature.inputs if one.name not in absent]
@@ -184,19 +184,19 @@ def _differentiable(op: str, all_outputs: bool, frozen: tuple[tuple[str, Any], .
 
 def _array(value: Any, parameter: Parameter) -> Any:
     if not isinstance(value, jax.Array):
-        with jax.enable_x64(False):  # as JAX would have it outside of here
+        with jax.enable_x64(False):  # the setting outside of this function
             value = jnp.asarray(value)
-    # Programs without 64 bits have indices of i32.
+    # Programs without 64-bit types have i32 indices.
     if parameter.dtype == "i64" and value.dtype == jnp.int32:
         return jax.lax.convert_element_type(value, jnp.int64)
     return value
 
 
 def call(op: str, /, *inputs: Any, all_outputs: bool = False, **named: Any) -> Any:
-    """An op of the host: inputs by position in the signature's order or by name, None for what is absent.
+    """Calls an op of the host: inputs by position in the signature's order or by name, None for absent ones.
 
-    Attributes are given by name. Returns the outputs that the signature requires, with `all_outputs` the optional ones
-    too, and after them the new values of inputs that the op writes: one alone as it is, several as a tuple.
+    Attributes are given by name. Returns the outputs that the signature requires, with `all_outputs` also the optional
+    ones, followed by the new values of inputs that the op writes: a single one as it is, several as a tuple.
     """
     if op not in _signatures:
         raise AttributeError(f"opdock has no op '{op}' that JAX knows; after a plugin was loaded, call register()")
@@ -210,7 +210,7 @@ def call(op: str, /, *inputs: Any, all_outputs: bool = False, **named: Any) -> A
         if value is None and not parameter.optional:
             raise TypeError(f"{op}: input '{parameter.name}' is missing\n  {signature.text}")
     attributes = _attributes(signature, named)
-    with jax.enable_x64(True):  # for inputs and outputs of 64 bits; the dtypes of the others are what they are
+    with jax.enable_x64(True):  # for 64-bit inputs and outputs; other dtypes are not affected
         values = [
             value if value is None else [_array(each, one) for each in value] if one.is_list else _array(value, one)
             for one, value in zip(signature.inputs, values, strict=True)

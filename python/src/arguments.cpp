@@ -22,7 +22,7 @@ const Dtype *dtype_of(nb::handle value) {
     } else if (PyType_Check(value.ptr())) {
         text = nb::cast<std::string>(value.attr("__name__"));
     } else {
-        text = nb::cast<std::string>(nb::str(value)); // "torch.bfloat16", "float32"
+        text = nb::cast<std::string>(nb::str(value)); // for example "torch.bfloat16", "float32"
     }
     const std::string_view name = std::string_view(text).substr(text.rfind('.') + 1); // npos + 1 is 0
     return find_dtype([&](const Dtype &one) { return one.name == name || one.elsewhere == name; });
@@ -49,7 +49,7 @@ CallArguments::CallArguments(const std::shared_ptr<Host> &host, const Op &op, co
         refuse("it takes " + std::to_string(form.inputs.size()) + " inputs by position, and " +
                std::to_string(positional.size()) + " were given; attributes are given by name");
     }
-    size_t used = 0; // of `named`
+    size_t used = 0; // number of entries of `named` that were used
     const size_t n_named = named.size();
     const auto take = [&](const nb::object &key) {
         nb::handle value = n_named == used ? nullptr : PyDict_GetItemWithError(named.ptr(), key.ptr());
@@ -133,7 +133,7 @@ const DLTensor *CallArguments::view(const std::string &name, nb::handle object, 
         example_ = nb::borrow(object);
         device_ = made.tensor.device;
     } else if (device_.device_type == kDLCPU && made.tensor.device.device_type != kDLCPU) {
-        device_ = made.tensor.device; // the first ones stay with the host
+        device_ = made.tensor.device; // the host keeps the first ones
         library_ = library;
         example_ = nb::borrow(object);
     }
@@ -177,7 +177,7 @@ void CallArguments::add_attribute(const AttributeForm &attribute, nb::handle val
         } else if (type == "int") {
             attributes_.emplace_back(name, nb::cast<int64_t>(value));
         } else if (type == "bool") {
-            // numpy has a type of its own for it.
+            // numpy has its own type for it.
             const bool is_numpys = name_of_type(value).starts_with("bool");
             attributes_.emplace_back(name, is_numpys ? PyObject_IsTrue(value.ptr()) == 1 : nb::cast<bool>(value));
         } else if (type == "string") {
@@ -285,7 +285,7 @@ void CallArguments::make_outputs(const std::vector<std::string> &wanted) {
         }
         add_output(output, output.list ? nb::object(made) : made.size() == 0 ? nb::object() : nb::object(made[0]));
     }
-    written_.resize(written_before); // nobody has seen those that were made
+    written_.resize(written_before); // nobody has seen those that were made here
 }
 
 nb::object CallArguments::make(const TensorSpec &spec, DLDevice device) const {

@@ -1,5 +1,5 @@
 // Matches the arguments of a Python call with an op's signature: views of its tensors, its attributes, and the outputs
-// that are to be made. Throws TypeError with the op's signature for whatever is wrong.
+// to be made. Throws TypeError with the op's signature if anything is wrong.
 #pragma once
 
 #include <array>
@@ -20,23 +20,23 @@ namespace nb = nanobind;
 
 class CallArguments {
   public:
-    // Inputs by position or name, attributes by name, and beside them `out`, `outputs`, `stream` and `device`.
+    // Takes inputs by position or name, attributes by name, and also `out`, `outputs`, `stream` and `device`.
     CallArguments(const std::shared_ptr<Host> &host, const Op &op, const Form &form, const nb::args &positional,
                   const nb::kwargs &named);
 
-    // Those of the C++ API, as long as this lives.
+    // The arguments for the C++ API; valid as long as this object.
     Args args() const;
-    // Inputs and then outputs, a null for what is absent, the tensors of a list one after the other.
+    // Inputs and then outputs, null for absent ones; the tensors of a list follow each other.
     const std::vector<const DLTensor *> &inputs() const { return inputs_; }
     const std::vector<const DLTensor *> &outputs() const { return outputs_; }
     void *stream() const { return stream_; }
-    const std::vector<uint32_t> &list_sizes() const { return list_sizes_; } // inputs' and outputs'
+    const std::vector<uint32_t> &list_sizes() const { return list_sizes_; } // of inputs and outputs
     bool has_attributes() const { return !attributes_.empty(); }
 
-    // After a call: what libraries have to know of what was written.
+    // After a call: notifies libraries of the tensors that were written.
     void finish() const;
 
-    // The outputs, once they are computed: one alone as it is, several as a tuple, none as None.
+    // The outputs after they are computed: a single one as it is, several as a tuple, none as None.
     nb::object results() const;
 
   private:
@@ -70,8 +70,8 @@ class CallArguments {
     DLDevice device_{kDLCPU, 0};
     bool has_tensors_ = false;
     void *stream_ = nullptr;
-    std::vector<nb::handle> written_; // tensors of the caller's
-    std::vector<nb::object> results_; // one for each output that there is
+    std::vector<nb::handle> written_; // tensors of the caller
+    std::vector<nb::object> results_; // one for each output that is present
 };
 
 } // namespace opdock::python

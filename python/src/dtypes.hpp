@@ -1,4 +1,4 @@
-// What each dtype is called by opdock and by the libraries whose tensors it takes.
+// Names of each dtype in opdock and in the libraries whose tensors it accepts.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@ namespace opdock::python {
 
 struct Dtype {
     std::string_view name;      // in signatures
-    std::string_view elsewhere; // in torch, numpy and ml_dtypes
+    std::string_view elsewhere; // name in torch, numpy and ml_dtypes
     DLDataType dtype;
-    int32_t torch; // c10::ScalarType; those numbers are frozen, as XLA's are
-    int32_t xla;   // xla::PrimitiveType; -1: it has no such dtype
+    int32_t torch; // c10::ScalarType; these numbers are frozen, and so are XLA's
+    int32_t xla;   // xla::PrimitiveType; -1 if XLA has no such dtype
 };
 
 inline constexpr std::array dtypes = {
@@ -37,7 +37,7 @@ inline constexpr std::array dtypes = {
     Dtype{"bool", "bool", {OPDOCK_DL_BOOL, 8, 1}, 11, 1},
 };
 
-// The first one for which `is_it`; null where there is none.
+// Returns the first dtype for which `is_it` is true; null if there is none.
 template<class Predicate>
 const Dtype *find_dtype(Predicate is_it) {
     for (const Dtype &one : dtypes) {

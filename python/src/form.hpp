@@ -1,4 +1,4 @@
-// An op's signature, as the host describes it.
+// The form of an op's signature, as the host describes it.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct Parameter {
     bool optional;
     bool list;
     bool mut;
-    bool host;      // its data are on the CPU
-    nb::object key; // the name as a keyword argument has it
+    bool host;      // its data is on the CPU
+    nb::object key; // the name as a keyword argument
 };
 
 struct AttributeForm {
@@ -38,7 +38,7 @@ struct Form {
 
 Form form_of(const Op &op);
 
-// One that Python compares by its address.
+// An interned string, which Python compares by address.
 nb::object interned(const char *text);
 
 } // namespace opdock::python

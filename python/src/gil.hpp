@@ -1,4 +1,4 @@
-// The interpreter's lock, let go of while the host works.
+// Releases the interpreter's lock (GIL) while the host works.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ class ReleasedGil {
     ReleasedGil() : state_(PyEval_SaveThread()) {}
     ReleasedGil(const ReleasedGil &) = delete;
     ReleasedGil &operator=(const ReleasedGil &) = delete;
-    // A thread that comes back after the interpreter ended is unwound by it (pthread_exit), which no frame above takes:
-    // it waits here for the end of the process.
+    // The interpreter unwinds a thread that returns after its end (pthread_exit), which no frame above can handle: the
+    // thread waits here for the end of the process.
     ~ReleasedGil() {
         try {
             PyEval_RestoreThread(state_);
@@ -30,14 +30,14 @@ class ReleasedGil {
     PyThreadState *state_;
 };
 
-// Runs work that may wait, or that runs code of plugins.
+// Runs work that may wait, or that runs plugin code, without the GIL.
 template<class Work>
 auto without_gil(Work work) {
     const ReleasedGil released;
     return work();
 }
 
-// A share of something of the host's; the last one lets go of it without the lock.
+// Shared ownership of an object of the host; the last owner releases it without the GIL.
 template<class T>
 class Held : public std::shared_ptr<T> {
   public:

@@ -30,7 +30,7 @@ struct KnownOp {
     std::shared_ptr<const Form> form;
 };
 
-// By their names. Never destroyed: programs may run while the process ends.
+// Known ops by name. Never destroyed: programs may run while the process ends.
 struct KnownOps {
     std::mutex mutex;
     std::map<std::string, KnownOp, std::less<>> ops;
@@ -51,9 +51,9 @@ const KnownOp &known_op(const std::string &name) {
     return found->second;
 }
 
-// One call. Attributes of XLA's call are the op's own, and beside them, of opdock.jax alone:
+// One call. The attributes of XLA's call are those of the op, and these, which opdock.jax adds:
 //   opdock.op      the name
-//   opdock.given   of each input and then each output 1 where there is one, and of a list how many
+//   opdock.given   for each input and then each output, 1 if it is present; for a list, its size
 class Call {
   public:
     explicit Call(const xla::CallFrame &frame) : frame_(frame) {}
@@ -154,7 +154,7 @@ void Call::read_attributes() {
     }
 }
 
-// "1,0,3": the next number.
+// Parses the next number of a text such as "1,0,3".
 uint32_t next_number(std::string_view &list) {
     uint32_t number = 0;
     while (!list.empty() && list.front() != ',') {
@@ -208,7 +208,7 @@ void Call::run(bool is_gpu) {
     detail::check(op.op.try_call(args));
 }
 
-// Whether XLA asks for the version alone.
+// True if XLA only asks for the version.
 bool answers_metadata(const xla::CallFrame &frame) {
     for (xla::ExtensionBase *one = frame.extensions; one != nullptr; one = one->next) {
         if (one->type == 1) {

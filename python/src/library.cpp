@@ -45,7 +45,7 @@ const char *numpy_name(DLDataType dtype) {
     }
 }
 
-// The tensor in a capsule that __dlpack__ gave, which keeps it.
+// The tensor in a capsule from __dlpack__; the view keeps the capsule.
 View view_of_capsule(nb::object capsule) {
     View view;
     if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
@@ -103,7 +103,7 @@ Library::Library(nb::handle type) : exchange_(exchange_of(type)) {
 }
 
 const Library &Library::of(nb::handle object) {
-    // Types are kept as well: another one could come to lie where one was.
+    // Keeps a reference to each type: otherwise another type could get the address of a freed one.
     static auto *known = new std::unordered_map<PyObject *, std::unique_ptr<const Library>>();
     PyObject *type = object.type().ptr();
     static PyObject *last_type = nullptr;
@@ -122,7 +122,7 @@ const Library &Library::of(nb::handle object) {
     return *last;
 }
 
-// As the tensor's own __dlpack__ does: what is computed from it would silently have none.
+// As the tensor's own __dlpack__ does: the result would silently have no gradient.
 void Library::refuse_gradient(nb::handle object) const {
     static const nb::object &requires_grad = *new nb::object(interned("requires_grad"));
     if (gradients_are_recorded_.is_valid() && object.attr(requires_grad).is(Py_True) &&
@@ -141,13 +141,13 @@ View Library::view(nb::handle object) const {
     if (way_ == Way::exchange && exchange_->borrow != nullptr) {
         refuse_gradient(object);
         expect_done(exchange_->borrow(object.ptr(), &view.tensor));
-        view.keeps = nb::borrow(object); // its caller may let go of it in another thread
+        view.keeps = nb::borrow(object); // another thread may drop its caller's reference
         return view;
     }
     nb::kwargs options;
     const nb::tuple device = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
     if (nb::cast<int>(device[0]) != kDLCPU) {
-        // CuPy's current stream is where the kernel goes; another library's work is waited for on the default stream.
+        // Kernels run on CuPy's current stream; for work of another library, the default stream waits.
         const bool is_rocm = nb::cast<int>(device[0]) == kDLROCM;
         options["stream"] = way_ == Way::cupy ? -1 : is_rocm ? 0 : 1;
     }
@@ -158,7 +158,7 @@ View Library::view(nb::handle object) const {
         view.read_only |= immutable_;
         return view;
     } catch (nb::python_error &error) {
-        if (!error.matches(PyExc_TypeError)) { // of before max_version
+        if (!error.matches(PyExc_TypeError)) { // libraries older than max_version
             throw;
         }
     }
@@ -187,7 +187,7 @@ nb::object Library::make(const std::shared_ptr<Host> &host, const TensorSpec &sp
         prototype.device = device;
         prototype.dtype = spec.dtype;
         prototype.ndim = static_cast<int32_t>(spec.shape.size());
-        prototype.shape = const_cast<int64_t *>(spec.shape.data()); // it is only read
+        prototype.shape = const_cast<int64_t *>(spec.shape.data()); // only read
         ManagedTensor *managed = nullptr;
         expect_done(exchange_->allocate(&prototype, &managed, nullptr, set_python_error));
         void *object = nullptr;

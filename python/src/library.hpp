@@ -1,5 +1,5 @@
-// The libraries whose tensors are given: how each is viewed, made, and which stream it works on. All of it with the
-// GIL.
+// Tensor libraries: viewing their tensors, making new ones, and finding the stream that they work on. All functions
+// need the GIL.
 #pragma once
 
 #include <memory>
@@ -13,31 +13,31 @@ namespace opdock::python {
 
 namespace nb = nanobind;
 
-// A tensor of any library that speaks DLPack, as long as this and its object live.
+// A tensor of any library that supports DLPack; valid as long as this view and its object live.
 struct View {
     DLTensor tensor{};
     bool read_only = false;
-    nb::object keeps; // what holds the tensor's shape, where its object does not
+    nb::object keeps; // owner of the tensor's shape, if its object is not
 };
 
 // Describes one type of tensors, such as torch.Tensor or numpy.ndarray.
 class Library {
   public:
-    // Of the type of `object`, remembered. Throws TypeError for what is no tensor.
+    // Returns the library of `object`'s type, cached. Throws TypeError if `object` is not a tensor.
     static const Library &of(nb::handle object);
 
-    // Throws what its library throws, such as BufferError for a dtype that DLPack lacks.
+    // Throws the library's own exceptions, such as BufferError for a dtype that DLPack lacks.
     View view(nb::handle object) const;
 
-    // The stream of the device that its work is queued on. Null: the default stream.
+    // The stream of the device on which the library queues its work. Null is the default stream.
     void *stream(DLDevice device) const;
 
-    // What is due of a tensor of the caller's that was written: torch's autograd is told.
+    // Reports that a tensor of the caller was written, to torch's autograd.
     void note_written(nb::handle object) const;
-    // Waits for the device where the library does not say on which stream its own work goes.
+    // Waits for the device if the library does not tell which stream it works on.
     void wait_for(const std::shared_ptr<Host> &host, DLDevice device) const;
 
-    // A contiguous tensor with undefined values, for an output; imported() makes it one of this library.
+    // Makes a contiguous, uninitialized tensor for an output; imported() converts it to a tensor of this library.
     nb::object make(const std::shared_ptr<Host> &host, const TensorSpec &spec, DLDevice device) const;
     nb::object imported(const nb::object &made, nb::handle example) const;
 

@@ -24,13 +24,13 @@ struct Memory::Block {
 
 namespace {
 
-// What a capsule of either form holds, and what its deleter frees.
+// The contents of a capsule of either form; its deleter frees them.
 template<class Managed>
 struct Export {
     Managed managed{};
     std::shared_ptr<const void> keeps;
     std::vector<int64_t> shape;
-    std::vector<int64_t> strides; // older consumers expect them
+    std::vector<int64_t> strides; // older consumers require strides
 };
 
 template<class Managed>
@@ -62,7 +62,7 @@ nb::object export_as(const char *name, const DLTensor &tensor, std::shared_ptr<c
             delete static_cast<Export<Managed> *>(self->manager_ctx);
         }
     };
-    // A consumer renames the capsule, and is then the one who calls the deleter.
+    // A consumer renames the capsule and then calls the deleter itself.
     PyObject *capsule = PyCapsule_New(&one->managed, name, [](PyObject *self) {
         const char *now = PyCapsule_GetName(self);
         if (now != nullptr && std::string_view(now).substr(0, 4) != "used") {

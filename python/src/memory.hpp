@@ -1,4 +1,4 @@
-// Memory of a device's provider as a tensor that other libraries import, for those that opdock cannot ask for tensors.
+// A device provider's memory as a tensor that other libraries import, for libraries that opdock cannot ask for tensors.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace nb = nanobind;
 
 class Memory {
   public:
-    // Contiguous, its values undefined, in the order of the default stream. `host` stays open as long as it is used.
+    // Contiguous and uninitialized, allocated in the order of the default stream. Keeps `host` open while it is in use.
     Memory(std::shared_ptr<Host> host, DLDataType dtype, std::span<const int64_t> shape, DLDevice device);
 
     DLTensor tensor() const;
 
-    // As the array API standard has it. What was queued has run when this returns.
+    // Implements __dlpack__ of the array API standard. Queued work has finished when this returns.
     nb::object dlpack(nb::handle max_version) const;
     nb::tuple dlpack_device() const;
 

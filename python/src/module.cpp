@@ -18,7 +18,7 @@ using namespace opdock::python;
 
 namespace {
 
-// Never destroyed: it is raised until the interpreter ends.
+// Never destroyed: it may be raised until the interpreter ends.
 PyObject *error_type = nullptr;
 
 void raise_error(const Error &error) {
@@ -28,7 +28,7 @@ void raise_error(const Error &error) {
     PyErr_SetObject(error_type, made.ptr());
 }
 
-// Of a name that Python does not find: an op, which it finds by itself from then on.
+// Called for a name that Python does not find: looks up an op and caches it as an attribute.
 nb::object attribute_of_host(nb::object self, const std::string &name) {
     if (name.starts_with('_')) {
         throw nb::attribute_error(("Host has no attribute '" + name + "'").c_str());
@@ -142,7 +142,7 @@ void define_host(nb::module_ &module) {
 } // namespace
 
 NB_MODULE(_native, module) {
-    nb::set_leak_warnings(false); // what an interpreter that ends leaves behind is nobody's fault
+    nb::set_leak_warnings(false); // objects that remain at the end of the interpreter are not leaks
     error_type = nb::object(nb::module_::import_("opdock._error").attr("Error")).release().ptr();
     nb::register_exception_translator([](const std::exception_ptr &thrown, void * /*unused*/) {
         try {
@@ -177,7 +177,7 @@ NB_MODULE(_native, module) {
         nb::sig("def _standard_signatures() -> dict[str, str]"));
     module.def("_jax_handlers", jax_handlers, nb::sig("def _jax_handlers() -> tuple[object, object]"));
 
-    // Of nobody but the libraries that import it.
+    // Used only by the libraries that import it.
     nb::class_<Memory>(module, "_Memory")
         .def(
             "__dlpack__",

@@ -41,7 +41,7 @@ uint64_t alignment_mask_of(const DLTensor &tensor, uint64_t alignment) {
     return (alignment != 0 ? alignment : size_of_element) - 1;
 }
 
-// For names that become C strings.
+// Checks names that become C strings.
 const std::string &without_nul(const std::string &text) {
     if (text.find('\0') != std::string::npos) {
         throw nb::value_error("a name has a NUL character in it");
@@ -105,7 +105,7 @@ nb::object OpObject::tune(double budget, const nb::args &positional, const nb::k
     opdock_tune_options options = {};
     options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
     options.budget = budget;
-    // Ctrl-C ends it.
+    // Ctrl-C aborts it.
     options.progress = [](void *, uint64_t, uint64_t, double) -> int32_t {
         const PyGILState_STATE state = PyGILState_Ensure();
         const int result = PyErr_CheckSignals();
@@ -143,14 +143,14 @@ PreparedObject::PreparedObject(SharedHost host, Op op, std::shared_ptr<const For
     find_only_output();
 }
 
-// Where one tensor comes back, and all are few.
+// Finds the only output, for calls with one output and few tensors.
 void PreparedObject::find_only_output() {
     size_t wanted = 0;
     bool has_lists = false;
     for (const std::vector<Parameter> *parameters : {&form_->inputs, &form_->outputs}) {
         for (const Parameter &one : *parameters) {
             has_lists |= one.list;
-            has_lists |= one.mut; // those are looked at whether they may be written
+            has_lists |= one.mut; // those may be written, which is always checked
         }
     }
     for (size_t i = form_->inputs.size(); i < expected_.size() && !has_lists; ++i) {
@@ -192,7 +192,7 @@ void PreparedObject::expect_same(size_t position, const DLTensor *tensor) const 
         refuse("has elements and no data");
     }
     int64_t packed = 1;
-    for (size_t d = ndim; d-- > 0 && !is_empty;) { // of a single element nobody takes a step
+    for (size_t d = ndim; d-- > 0 && !is_empty;) { // strides of dims of size 1 do not matter
         const int64_t stride = tensor->strides != nullptr ? tensor->strides[d] : packed;
         if (expected.shape[d] != 1 && expected.strides[d] != stride) {
             refuse("has other strides");
@@ -228,7 +228,7 @@ nb::object PreparedObject::run_simple(const nb::args &positional, const nb::kwar
     std::array<View, most_simple> views;
     std::array<void *, most_simple> data{};
     const Library *library = nullptr;
-    nb::handle example; // of `library`
+    nb::handle example; // a tensor of `library`
     const auto place = [&](size_t at, nb::handle object) {
         const DLTensor *tensor = nullptr;
         if (!object.is_none()) {
@@ -313,7 +313,7 @@ PolicyObject::PolicyObject(SharedHost host, const nb::kwargs &settings)
 
 namespace {
 
-thread_local std::vector<const PolicyObject *> blocks; // that are open on this thread
+thread_local std::vector<const PolicyObject *> blocks; // open blocks of this thread
 
 } // namespace
 

@@ -1,4 +1,4 @@
-// What Python holds: a host, its ops, policies and prepared calls. Each keeps the host open.
+// Objects that Python holds: a host, its ops, policies and prepared calls. Each keeps the host open.
 #pragma once
 
 #include <memory>
@@ -28,14 +28,14 @@ class PreparedObject {
     PreparedObject(SharedHost host, Op op, std::shared_ptr<const Form> form, const nb::args &positional,
                    const nb::kwargs &named);
 
-    // Throws opdock::Error with the kernel's words.
+    // Throws opdock::Error with the kernel's message.
     nb::object run(const nb::args &positional, const nb::kwargs &named) const;
 
     bool stale() const { return prepared_->stale(); }
     std::string impl() const { return prepared_->impl(); }
 
   private:
-    // What later tensors have to be like.
+    // Required properties of later tensors.
     struct Expected {
         bool is_given;
         DLDataType dtype;
@@ -48,7 +48,7 @@ class PreparedObject {
     void expect_same(size_t position, const DLTensor *tensor) const;
     void find_only_output();
     const Library &library_of(nb::handle object, size_t position) const;
-    // Whether the call is of the usual form, all inputs by position and one output, which needs no matching by names.
+    // True for the usual form, all inputs by position and one output, which needs no matching by name.
     bool is_simple(const nb::args &positional, const nb::kwargs &named) const;
     nb::object run_simple(const nb::args &positional, const nb::kwargs &named) const;
 
@@ -58,7 +58,7 @@ class PreparedObject {
     Held<const Prepared> prepared_;
     std::vector<Expected> expected_;
     std::vector<uint32_t> list_sizes_;
-    std::optional<TensorSpec> only_output_; // where there is one, and no list
+    std::optional<TensorSpec> only_output_; // present if there is one output and no list
     size_t only_output_at_ = 0;             // in expected_
 };
 
@@ -71,11 +71,11 @@ class OpObject {
     PreparedObject prepare(const nb::args &positional, const nb::kwargs &named) const {
         return {host_, op_, form_, positional, named};
     }
-    // As Python objects of the JSON.
+    // Returns the JSON as Python objects.
     nb::object explain(const nb::args &positional, const nb::kwargs &named) const;
     nb::object tune(double budget, const nb::args &positional, const nb::kwargs &named) const;
     const Form &form() const { return *form_; }
-    // As Python objects of the JSON; see opdock_signature_json.
+    // Returns the JSON as Python objects; see opdock_signature_json.
     nb::object parsed_signature() const { return from_json(op_.signature_json()); }
     void keep_for_jax() const { python::keep_for_jax(host_, op_, form_); }
     void implement_for_torch(const std::string &name, bool all_outputs) const {
@@ -88,11 +88,11 @@ class OpObject {
     std::shared_ptr<const Form> form_;
 };
 
-// A policy that is in force in a `with` statement, on its thread.
+// A policy in force in a `with` statement, on its thread.
 class PolicyObject {
   public:
     PolicyObject(SharedHost host, const nb::kwargs &settings);
-    // Blocks of one thread end in the reverse order. Throws RuntimeError for one that does not.
+    // Blocks of one thread must end in reverse order. Throws RuntimeError for a block that does not.
     void enter() const;
     void exit() const;
     const Policy &policy() const { return policy_; }
@@ -105,10 +105,10 @@ class PolicyObject {
 class HostObject {
   public:
     HostObject(const std::vector<nb::object> &modules, const std::string &prefix, bool rescan);
-    // Whose workspaces are torch's memory.
+    // A host whose workspaces are torch's memory.
     static HostObject for_torch();
 
-    // Throws opdock::Error for one that nobody declares.
+    // Throws opdock::Error if no plugin declares the op.
     OpObject op(const std::string &name) const;
     PolicyObject policy(const nb::kwargs &settings) const { return {host_, settings}; }
     void set_policy(const PolicyObject *policy) const;
@@ -117,7 +117,7 @@ class HostObject {
     void reset_health() const;
     uint64_t served(const std::string &op, const std::string &impl) const;
     nb::object counters() const;
-    // As Python objects of the JSON.
+    // Returns the JSON as Python objects.
     nb::object describe() const;
     nb::object explain(const std::string &op, const std::string &device, const std::string &dtypes) const;
     nb::object devices() const;
@@ -129,8 +129,8 @@ class HostObject {
     SharedHost host_;
 };
 
-// The value of a setting, spelled as the environment has it: True is "1", ["a", "b"] is "a,b", and
-// {"gelu": "reference", "silu": ["vendor:acme", "default"]} is "gelu=reference;silu=vendor:acme|default".
+// The value of a setting as the environment spells it: True is "1", ["a", "b"] is "a,b", and {"gelu": "reference",
+// "silu": ["vendor:acme", "default"]} is "gelu=reference;silu=vendor:acme|default".
 std::string setting_text(nb::handle value, const char *separator = ",");
 
 } // namespace opdock::python

@@ -23,7 +23,7 @@ namespace opdock::python {
 namespace torch_abi {
 namespace {
 
-// Of torch's libraries, which have no fixed place; null where none of them is loaded.
+// Looks up a symbol in torch's libraries, which have no fixed path; null if none of them is loaded.
 void *loaded(const char *name) {
     return dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
 }
@@ -112,7 +112,7 @@ int32_t torch_number_of(DLDataType dtype) {
     return found->torch;
 }
 
-// Types of devices in torch's numbering (c10::DeviceType), frozen too.
+// Device types in torch's numbering (c10::DeviceType), which is frozen too.
 enum : int32_t { torch_cpu = 0, torch_cuda = 1, torch_private_use = 20 };
 
 DLDevice device_of(int32_t type, int32_t index) {
@@ -158,11 +158,11 @@ class Kernel {
     Op op_;
     Form form_;
     bool all_outputs_;
-    // A bit for each DLDeviceType on which views were refused, and copies of them were not.
+    // One bit for each DLDeviceType on which an op refused views but accepted copies of them.
     mutable std::atomic<uint32_t> takes_no_views_ = 0;
 };
 
-// One call, which owns what the stack held.
+// One call; owns the values taken from the stack.
 class Kernel::Call {
   public:
     explicit Call(const Kernel &kernel) : kernel_(kernel) {}
@@ -177,7 +177,7 @@ class Kernel::Call {
         }
     }
 
-    // Puts the results where the arguments were.
+    // Puts the results in the place of the arguments.
     void run(Value *stack);
 
   private:
@@ -196,7 +196,7 @@ class Kernel::Call {
         throw std::runtime_error("op '" + kernel_.form_.op + "': " + why + "\n  " + kernel_.form_.signature);
     }
 
-    // First, so that the others lie in it.
+    // Declared first, because the other members use it.
     std::array<std::byte, 4096> memory_;
     std::pmr::monotonic_buffer_resource pool_{memory_.data(), memory_.size()};
 
@@ -206,22 +206,22 @@ class Kernel::Call {
     std::pmr::deque<DLTensor> tensors_{&pool_};
     std::pmr::vector<DLTensor *> inputs_{&pool_};
     std::pmr::vector<DLTensor *> outputs_{&pool_};
-    std::pmr::vector<torch_abi::Tensor *> input_handles_{&pool_}; // of inputs_; null where the op writes it
+    std::pmr::vector<torch_abi::Tensor *> input_handles_{&pool_}; // of inputs_; null if the op writes it
     std::pmr::vector<uint32_t> list_sizes_{&pool_};
     std::pmr::vector<opdock_attribute> attributes_{&pool_};
     std::pmr::deque<std::pmr::vector<Value>> lists_{&pool_};
     std::pmr::deque<std::pmr::vector<opdock_text>> texts_{&pool_};
-    std::pmr::vector<size_t> result_at_{&pool_}; // where in handles_ each output is that was made
+    std::pmr::vector<size_t> result_at_{&pool_}; // for each output that was made, its index in handles_
     DLDevice device_{kDLCPU, 0};
 };
 
-// Owns a value of an optional that is there.
+// Takes the value out of a present optional.
 Value opened(Value value) {
     const std::unique_ptr<Value> pointer(as<Value *>(value));
     return *pointer;
 }
 
-// Its items belong to whoever asks for them, and to nobody where nobody does.
+// Whoever asks for an item owns it; an item that is not asked for has no owner.
 class OwnedList {
   public:
     explicit OwnedList(Value value) : list_(as<torch_abi::List *>(value)) {}
@@ -293,7 +293,7 @@ void Kernel::Call::take(const Parameter &input, Value value) {
     const OwnedList list(value);
     const size_t size = list.size();
     const size_t first = handles_.size();
-    for (size_t i = 0; i < size; ++i) { // all of them, before one may be refused
+    for (size_t i = 0; i < size; ++i) { // take all of them before one may be refused
         handles_.push_back(as<torch_abi::Tensor *>(list.at(i)));
     }
     for (size_t i = 0; i < size; ++i) {
@@ -368,7 +368,7 @@ void Kernel::Call::take(const AttributeForm &attribute, Value value) {
     }
 }
 
-// Also those after one that is refused, so that nothing is left on the stack.
+// Continues after a refused argument, so that nothing is left on the stack.
 void Kernel::Call::take_all(const Value *stack) {
     std::exception_ptr refused;
     const auto take_one = [&](const auto &parameter) {
@@ -385,7 +385,7 @@ void Kernel::Call::take_all(const Value *stack) {
     }
 }
 
-// Strides as torch has them of contiguous tensors, and the number of elements where none of the dims is 0.
+// Computes torch's strides of a contiguous tensor. Returns the number of elements, unless a dim is 0.
 int64_t pack(int32_t ndim, const int64_t *shape, std::array<int64_t, OPDOCK_MAX_RANK> &strides) {
     int64_t packed = 1;
     for (int32_t d = ndim; d-- > 0;) {
@@ -403,7 +403,7 @@ DLTensor *Kernel::Call::made(const opdock_tensor_spec &spec, DLDevice device) {
     const auto &torch = api();
     if (torch.empty_strided(spec.ndim, spec.shape, strides.data(), torch_number_of(spec.dtype), type_of(device),
                             device.device_id, &tensor) != 0) {
-        // Words by which programs know that they may try less at once.
+        // Programs recognize these words, and may retry with less at once.
         refuse(std::string(device.device_type == kDLCPU ? "out of memory" : "CUDA out of memory") + ": output '" +
                spec.name + "' of " + std::to_string(packed) + " elements could not be allocated");
     }
@@ -466,9 +466,9 @@ void Kernel::Call::make_outputs() {
     }
 }
 
-// Puts contiguous and aligned copies in the place of inputs that are not, on the current stream. False where all were.
+// Replaces inputs that are not contiguous and aligned by copies, on the current stream. False if there were none.
 bool Kernel::Call::copy_views() {
-    constexpr uintptr_t alignment = 16; // of what kernels read at once
+    constexpr uintptr_t alignment = 16; // of the widest loads of kernels
     const auto &torch = api();
     bool copied = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -478,7 +478,7 @@ bool Kernel::Call::copy_views() {
         DLTensor &view = *inputs_[i];
         std::array<int64_t, OPDOCK_MAX_RANK> strides{};
         if (view.ndim > OPDOCK_MAX_RANK) {
-            continue; // which the host refuses
+            continue; // the host refuses it
         }
         pack(view.ndim, view.shape, strides);
         bool is_packed = reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
@@ -502,7 +502,7 @@ bool Kernel::Call::copy_views() {
     return copied;
 }
 
-// Views are given as they are, and where nobody takes them, as copies.
+// Passes views as they are, and copies them if no implementation accepts views.
 void Kernel::Call::compute() {
     const uint32_t device = 1U << static_cast<uint32_t>(device_.device_type);
     if ((kernel_.takes_no_views_.load(std::memory_order_relaxed) & device) != 0) {
@@ -532,12 +532,12 @@ void Kernel::Call::run(Value *stack) {
         make_outputs();
     }
     compute();
-    size_t at = 0; // in result_at_
+    size_t at = 0; // index in result_at_
     size_t list = 0;
     for (const Parameter &input : form.inputs) {
         list += input.list ? 1 : 0;
     }
-    size_t position = 0; // in outputs_
+    size_t position = 0; // index in outputs_
     const auto next = [&] { return value_of(std::exchange(handles_[result_at_[at++]], nullptr)); };
     for (const Parameter &output : form.outputs) {
         const bool wanted = kernel_.all_outputs_ || !output.optional;
@@ -565,7 +565,7 @@ void Kernel::run(Value *stack) const {
     Call(*this).run(stack);
 }
 
-// Boxed kernels of torch bear no data of their own: each function here is one, and knows its kernel by its number.
+// torch's boxed kernels carry no data, so each function here is one kernel and knows it by its number.
 constexpr size_t most_kernels = 2048;
 std::array<std::unique_ptr<const Kernel>, most_kernels> kernels;
 size_t n_kernels = 0;
@@ -582,19 +582,19 @@ constexpr auto table_of(std::index_sequence<numbers...> /*all*/) {
 
 constexpr auto table = table_of(std::make_index_sequence<most_kernels>());
 
-// Workspaces: tensors of bytes, each by where its memory begins for the host.
+// Workspaces: byte tensors by the address that the host knows.
 class Workspaces {
   public:
-    // Null where torch has no memory.
+    // Returns null if torch has no memory.
     void *allocate(DLDevice device, void *stream, uint64_t bytes) {
-        constexpr uint64_t alignment = 256; // which torch keeps on GPUs alone
+        constexpr uint64_t alignment = 256; // torch guarantees this only on GPUs
         const int64_t size = static_cast<int64_t>(bytes + alignment - 1);
         const int64_t stride = 1;
         const auto &torch = api();
         torch_abi::Tensor *tensor = nullptr;
         void *begin = nullptr;
-        // Memory of another stream than the current one is taken as if it were current: torch gives it to who is next
-        // on that stream.
+        // For memory of a stream other than the current one, make that stream current: torch reuses memory for the next
+        // allocation on that stream.
         torch_abi::StreamGuard *guard = nullptr;
         if (type_of(device) == torch_cuda) {
             void *current = nullptr;
@@ -640,8 +640,8 @@ class Workspaces {
 } // namespace
 
 void use_torchs_memory(Options &options) {
-    api(); // which says why it is not there
-    // Never destroyed: a host that ends last of all gives back to it.
+    api(); // throws if it is missing, with the reason
+    // Never destroyed: a host that closes last returns its memory here.
     static Workspaces &workspaces = *new Workspaces;
     options.workspace_user_data = &workspaces;
     options.allocate_workspace = [](void *user_data, DLDevice device, void *stream, uint64_t bytes) {
@@ -657,7 +657,7 @@ void implement_torch_op(const std::shared_ptr<Host> &host, const Op &op, const F
     if (n_kernels == most_kernels) {
         throw std::runtime_error("torch can be given " + std::to_string(most_kernels) + " kernels of opdock at most");
     }
-    // Never freed: what was registered would end with them.
+    // Never freed: destroying them would unregister the kernels.
     static const std::array libraries = [] {
         std::array<torch_abi::Library *, 3> made{};
         const std::array keys = {"CPU", "CUDA", "PrivateUse1"};

@@ -1,14 +1,14 @@
-// Declares what is used of torch's stable C ABI (torch 2.10 and later: torch/csrc/stable/c/shim.h and
-// torch/csrc/inductor/aoti_torch/c/shim.h). Its functions are found in the running process, so that one binary serves
-// every torch, and building needs none.
+// Declares the part of torch's stable C ABI that is used (torch 2.10 and later: torch/csrc/stable/c/shim.h and
+// torch/csrc/inductor/aoti_torch/c/shim.h). Its functions are looked up in the running process, so that one binary
+// serves every torch, and building needs none.
 #pragma once
 
 #include <cstdint>
 
 namespace opdock::python::torch_abi {
 
-// An argument or result of a kernel: a number's bits, a handle, or of an optional one that is there a pointer to such a
-// value, made with new. A kernel owns the handles and pointers that it is given; whoever calls, those of the results.
+// An argument or result of a kernel: a number's bits, a handle, or, for a present optional, a pointer to such a value,
+// allocated with new. A kernel owns the handles and pointers of its arguments; the caller owns those of the results.
 using Value = uint64_t;
 using Kernel = void (*)(Value *stack, uint64_t n_arguments, uint64_t n_results);
 
@@ -18,9 +18,9 @@ struct String;
 struct Library;
 struct StreamGuard;
 
-constexpr uint64_t version = (2ULL << 56) | (10ULL << 48); // of the conventions that are followed: 2.10
+constexpr uint64_t version = (2ULL << 56) | (10ULL << 48); // version of the calling conventions: 2.10
 
-// All return 0, or another number where they failed.
+// All return 0, or another number on failure.
 struct Api {
     int32_t (*tensor_data)(Tensor *tensor, void **data);
     int32_t (*tensor_ndim)(Tensor *tensor, int64_t *ndim);
@@ -35,7 +35,7 @@ struct Api {
     int32_t (*copy)(Tensor *to, Tensor *from, int32_t non_blocking);
     int32_t (*list_new)(size_t capacity, List **made);
     int32_t (*list_size)(List *list, size_t *size);
-    int32_t (*list_get)(List *list, size_t index, Value *value); // owned by the caller
+    int32_t (*list_get)(List *list, size_t index, Value *value); // the caller owns the value
     int32_t (*list_push)(List *list, Value value);
     int32_t (*list_delete)(List *list);
     int32_t (*string_length)(String *string, size_t *length);
@@ -51,7 +51,7 @@ struct Api {
     bool cuda_is_hip;
 };
 
-// Of the torch that this process has imported. Throws std::runtime_error where there is none, or an older one.
+// The functions of the imported torch. Throws std::runtime_error if there is none or if it is older.
 const Api &api();
 
 } // namespace opdock::python::torch_abi

@@ -1,4 +1,4 @@
-// Declares what is used of XLA's C API for custom calls (version 0.x: xla/ffi/api/c_api.h), as building needs no JAX.
+// Declares the used part of XLA's C API for custom calls (version 0.x: xla/ffi/api/c_api.h); building needs no JAX.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ struct ApiVersion {
     int minor;
 };
 
-// XLA asks for it by a call frame that has no arguments.
+// XLA requests it with a call frame that has no arguments.
 struct Metadata {
     size_t struct_size;
     ApiVersion version;
-    uint32_t traits; // 1: does the same work on the device in each call, which may be recorded
+    uint32_t traits; // 1: every call does the same work on the device, so it may be recorded
 };
 
 struct MetadataExtension {
@@ -72,7 +72,7 @@ struct Api {
 struct Buffer {
     size_t struct_size;
     ExtensionBase *extensions;
-    int32_t dtype; // of xla::PrimitiveType
+    int32_t dtype; // an xla::PrimitiveType
     void *data;
     int64_t rank;
     int64_t *dims;

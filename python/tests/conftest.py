@@ -4,7 +4,7 @@ import pytest
 
 import opdock
 
-# Where tensors of torch are made, such as cuda: the tests of ops and models are tried on it then.
+# Device for torch's tensors, such as cuda: the tests of ops and models then run on it.
 DEVICE = os.environ.get("OPDOCK_TEST_DEVICE", "cpu")
 
 if DEVICE != "cpu":
@@ -20,13 +20,13 @@ def host() -> opdock.Host:
 
 @pytest.fixture(scope="session")
 def device() -> str:
-    """The type of it."""
+    """The device's type."""
     return DEVICE.split(":")[0]
 
 
 @pytest.fixture(autouse=True)
 def seed(request: pytest.FixtureRequest) -> int:
-    """Of random inputs; printed where a test fails."""
+    """Seed of random inputs; printed when a test fails."""
     value = int(os.environ.get("OPDOCK_TEST_SEED", "20261125"))
     print("seed", value)
     return value

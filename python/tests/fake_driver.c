@@ -1,7 +1,7 @@
-/* In place of libcuda.so.1: loads nothing, launches nothing, and writes a line for each launch to the file that
+/* A stand-in for libcuda.so.1: loads nothing, launches nothing, and writes one line per launch to the file that
  * OPDOCK_FAKE_DRIVER_LOG names: kernel, grid, threads, shared memory, and the bytes of the arguments.
  *
- * OPDOCK_FAKE_DRIVER_CUDA is the version that it is for, 13000 where it is not set. */
+ * OPDOCK_FAKE_DRIVER_CUDA is the version that it reports, 13000 if it is not set. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// inflate SIZE: what stdin stands for. Exit code 1 where it stands for something else.
+// inflate SIZE: unpacks stdin. Exits with 1 if the data is damaged or has another size.
 #include <cstdio>
 #include <exception>
 #include <iostream>

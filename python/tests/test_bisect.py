@@ -1,4 +1,4 @@
-"""plugin-bisect on a program in Python, of which a vendor's plugin makes some calls wrong."""
+"""plugin-bisect on a Python program in which a vendor's plugin computes some calls wrong."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Calls on numpy's tensors: what is given, what comes back, what is refused. The values are tests/numerics' matter."""
+"""Calls on numpy tensors: arguments, results and refusals. tests/numerics covers the values."""
 
 import pathlib
 import subprocess
@@ -48,7 +48,7 @@ def test_optional_inputs_may_be_left_out_or_none_and_some_are_written(host):
     host.multi_tensor_adam(*lists, rate, step)
     host.multi_tensor_adam(*lists, rate, step, None)
     assert step[0] == 2
-    host.multi_tensor_adam(*lists, rate, step, np.ones(1, np.int32))  # noop: all of it is left as it is
+    host.multi_tensor_adam(*lists, rate, step, np.ones(1, np.int32))  # noop: everything is left unchanged
     assert step[0] == 2
 
 
@@ -84,7 +84,7 @@ def test_lists_of_tensors_and_inputs_that_are_written(host):
     assert host.multi_tensor_adam(grads, params, *averages, np.full(1, 0.1, np.float32), step) is None
     assert step[0] == 1
     for param in params:
-        np.testing.assert_allclose(param, 0.9, rtol=1e-5)  # the first step is as long as the rate
+        np.testing.assert_allclose(param, 0.9, rtol=1e-5)  # the first step has the length of the rate
 
 
 def test_attributes_have_the_types_of_the_signature(host, rows):

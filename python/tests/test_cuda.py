@@ -1,4 +1,4 @@
-"""Tensors on a GPU: whose stream the work goes to, graphs, JAX and CuPy. Needs a GPU and the CUDA plugin."""
+"""Tensors on a GPU: choice of the stream, graphs, JAX and CuPy. Needs a GPU and the CUDA plugin."""
 
 import threading
 
@@ -24,12 +24,12 @@ def rand(*shape, **options):
 
 
 def busy(seconds=0.2):
-    """Keeps the current stream from going on for that long."""
+    """Keeps the current stream busy for that long."""
     torch.cuda._sleep(int(seconds * 1.5e9))
 
 
 def calls_of(host):
-    """Ways to compute gelu of a tensor, by torch's dispatcher and by the package."""
+    """Ways to compute gelu of a tensor: through torch's dispatcher and through the package."""
     prepared = host.gelu.prepare(rand(512, 512))
     return {"torch": ops.gelu, "host": host.gelu, "prepared": prepared}
 
@@ -39,11 +39,11 @@ def test_work_follows_the_current_stream_of_torch(host):
         expected = F.gelu(torch.full((512, 512), 2.0, device="cpu"), approximate="tanh")
         stream = torch.cuda.Stream()
         x = torch.zeros(512, 512, device="cuda")
-        gelu(x).mul_(1.0)  # whatever waits the first time
+        gelu(x).mul_(1.0)  # anything that blocks on first use
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             busy()
-            x.fill_(2.0)  # seen only by what waits for this stream
+            x.fill_(2.0)  # seen only by work that waits for this stream
             y = gelu(x)
             assert not stream.query(), name  # nothing waited for it
             y.mul_(1.0)

@@ -1,4 +1,4 @@
-"""Ops in JAX: the bits of the host, jit, gradients."""
+"""Ops in JAX: same bits as the host, jit, gradients."""
 
 import math
 
@@ -28,7 +28,7 @@ def takes_float8(op):
 
 
 def sample(rng, op, dtype):
-    """Arguments of an op, all dims of which are 8."""
+    """Arguments of an op; all dims are 8."""
     signature = ours._signatures[op]
     others = {"...": 3, "2*n": 16, "g+1": 9, "(k+127)/128": 1, "(n+127)/128": 1}
     others |= (
@@ -103,7 +103,7 @@ def layer(x, w, b):
 
 target = jnp.array([1, 5, 7])
 
-# What ops compute, in JAX, and the shapes of inputs that have gradients.
+# The formulas of ops in JAX, and the shapes of inputs that have gradients.
 formulas = {
     "cross_entropy_fwd": (
         lambda x: ours.cross_entropy_fwd(x, target),

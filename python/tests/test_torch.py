@@ -1,4 +1,4 @@
-"""Calls on torch's tensors: outputs are torch's, in its memory, with its dtypes."""
+"""Calls on torch tensors: outputs are torch's, in its memory, with its dtypes."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Models and torch's own ops through opdock, and what happens when a vendor's plugin does not do its part."""
+"""Models and torch's own ops through opdock, and the behavior when a vendor's plugin fails."""
 
 import copy
 import functools
@@ -28,7 +28,7 @@ _small = {
 _few_keys = dict(_small, num_key_value_heads=2)
 _image = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
-# Of each: its class, its config, and the ops that its layers are sent to.
+# For each model: its class, its config, and the ops that its layers are routed to.
 _llama_ops = {"rmsnorm_fwd", "fused_add_rmsnorm_fwd", "silu_and_mul", "fused_rope_qk_fwd", "cross_entropy_fwd"}
 models = {
     "Llama": ("ForCausalLM", _few_keys, _llama_ops),
@@ -76,7 +76,7 @@ def random(seed):
 
 @pytest.mark.parametrize("name", sorted(models))
 def test_a_model_computes_the_same_and_is_itself_again(name):
-    torch.compiler.reset()  # it compiles a function for a few models only
+    torch.compiler.reset()  # it compiles a function for only a few models
     model, inputs = make(name), inputs_of(name)
     forwards = {one: one.forward for one in model.modules()}
     before = step(model, inputs)
@@ -101,7 +101,7 @@ def test_a_layer_that_computes_something_else_is_left_alone_and_said():
     assert "it computes something else than gelu or qgelu" in str(left[0])
     used.undo()
 
-    class RMSNorm(torch.nn.Module):  # of that name alone
+    class RMSNorm(torch.nn.Module):  # only the name is the same
         def __init__(self):
             super().__init__()
             self.weight, self.eps = torch.nn.Parameter(torch.randn(8)), 1e-6
@@ -335,7 +335,7 @@ def test_a_layer_adds_and_normalizes_at_once_where_nobody_looks_between():
         model.gradient_checkpointing_enable()
         torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
     model.gradient_checkpointing_disable()
-    for norm in (torch.nn.LayerNorm(32), torch.nn.Identity()):  # another one than was tried
+    for norm in (torch.nn.LayerNorm(32), torch.nn.Identity()):  # a different module than the one that was tried
         with opdock.torch.use(model, only=["fused_add_rmsnorm_fwd"]):
             before, layer.post_attention_layernorm = layer.post_attention_layernorm, norm
             found = model(**inputs).logits
@@ -402,8 +402,8 @@ def test_a_layer_normalizes_its_result_for_the_norm_after_it_where_nobody_can_te
         check(4, 1)
         before = served("fused_add_rmsnorm_fwd")
         torch.testing.assert_close(step(model, with_labels), with_gradients, rtol=1e-4, atol=1e-5)
-        assert served("fused_add_rmsnorm_fwd") - before == 2  # gradients of a layer's result are asked for
-        # Reentrant checkpoints compute without gradients; the norm after all layers has them.
+        assert served("fused_add_rmsnorm_fwd") - before == 2  # gradients of a layer's result are requested
+        # Reentrant checkpoints compute without gradients; the norm after all layers has gradients.
         torch.testing.assert_close(step_in_checkpoints(), checkpointed, rtol=1e-4, atol=1e-5)
         compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
         with torch.no_grad():
@@ -419,7 +419,7 @@ def test_a_layer_normalizes_its_result_for_the_norm_after_it_where_nobody_can_te
         check(3, 2)
         hook.remove()
         for register in (layers[0].register_forward_hook, layers[1].register_forward_pre_hook):
-            hook = register(add_to_first)  # which changes the sum where it is
+            hook = register(add_to_first)  # which changes the sum in place
             found = logits()
             hook.remove()
             check(4, 1)
@@ -552,7 +552,7 @@ def test_a_copy_of_a_model_computes_with_parameters_of_its_own():
             twin.model.norm.weight.zero_()
             assert twin(**inputs).logits.abs().max() == 0
             assert model(**inputs).logits.abs().max() > 0
-    assert twin(**inputs).logits.abs().max() == 0  # also when the other is itself again
+    assert twin(**inputs).logits.abs().max() == 0  # also when the other model is restored
     first, second = opdock.torch.use(model), opdock.torch.use(model)
     first.undo()
     second.undo()
@@ -572,7 +572,7 @@ def test_torchs_own_ops_are_computed_by_the_host_and_torchs_again(device):
         torch.testing.assert_close(program(), expected)
         assert enabled.calls["silu"] == enabled.calls["silu_backward"] == enabled.calls["native_layer_norm"] == 1
         torch.testing.assert_close(F.gelu(x.double()), F.gelu(x).double(), rtol=1e-5, atol=1e-6)
-        assert enabled.others["gelu"] == 2  # neither is of the form that an op computes
+        assert enabled.others["gelu"] == 2  # neither has the form that an op computes
         before = dict(enabled.calls)
     assert torch.equal(program(), expected) and enabled.calls == before
     with opdock.torch.enable(unused=["mm"], device=device) as enabled:
@@ -614,7 +614,7 @@ def test_the_report_says_who_served_and_what_was_never_asked(device):
     assert "LlamaForCausalLM" not in opdock.torch.report()
 
 
-# Below, programs of their own: what a vendor's plugin does is remembered in a process.
+# Tests below run in their own programs: a process remembers the behavior of a vendor's plugin.
 
 
 def run(program: str, **environment: str) -> "subprocess.CompletedProcess[str]":

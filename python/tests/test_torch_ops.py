@@ -1,4 +1,4 @@
-"""Ops as torch's own: schemas, gradients, compiled programs."""
+"""Ops as torch ops: schemas, gradients, compiled programs."""
 
 import math
 import re
@@ -34,7 +34,7 @@ def takes_float8(op):
 
 
 def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
-    """Arguments of an op, all dims of which are 8."""
+    """Arguments of an op; all dims are 8."""
     signature = _ops._signatures[op]
     others = {"...": 3, "2*n": 16, "g+1": 9, "(k+127)/128": 1, "(n+127)/128": 1}
     others |= (
@@ -61,7 +61,7 @@ def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
         if one.name == "exp_avg_sq":
             for each in value:
                 each.abs_()
-    if op.startswith("kl_div"):  # of a target that is no probability there is no logarithm
+    if op.startswith("kl_div"):  # a target that is no probability has no logarithm
         inputs[1].abs_()
     required = {"p": 0.25, "groups": 2, "k": 3, "experts": 8}
     attributes = {one.name: required[one.name] for one in signature.attributes if one.name in required}
@@ -85,7 +85,7 @@ def test_torch_finds_nothing_wrong_with(op):
         for one, value in zip(signature.inputs, inputs, strict=True):
             if one.name in formula.covers:
                 value.requires_grad_()
-    # Torch's own check of mutations multiplies, which it cannot with float8.
+    # Torch's own mutation check multiplies, which float8 does not support.
     checks = {"test_utils": ("test_faketensor", "test_aot_dispatch_dynamic")} if takes_float8(op) else {}
     for all_outputs in {False, any(one.optional for one in signature.outputs)}:
         torch.library.opcheck(_ops.overload(op, all_outputs), inputs, attributes, **checks)
@@ -168,14 +168,14 @@ target = torch.arange(8) % 5
 mask = torch.zeros(8, 1, 8, 8, dtype=torch.uint8)
 mask[:, :, :, 6:] = 1
 probabilities = torch.softmax(torch.linspace(-2, 3, 24).reshape(3, 8), -1)
-apart = 4 * torch.arange(8)  # no two of them change places
+apart = 4 * torch.arange(8)  # no two of them swap places
 angles = torch.linspace(0, 3, 64).reshape(8, 1, 1, 8)
 angles_of_tables = torch.linspace(0, 3, 20).reshape(5, 4)
 tables = (angles_of_tables.cos(), angles_of_tables.sin())
 positions = torch.tensor([3, 0, 3])
-places = torch.tensor([[0, 3], [4, 1], [-6, 2]], dtype=torch.int32)  # of two choices of each, one dropped
+places = torch.tensor([[0, 3], [4, 1], [-6, 2]], dtype=torch.int32)  # two choices per token, one of them dropped
 
-# What each op with gradients computes, in torch; and its inputs, all of which have gradients.
+# The formula of each op with gradients, in torch; and its inputs, all of which have gradients.
 formulas = {
     "add": (lambda a, b: ops.add(a, b, alpha=2.0), lambda a, b: a + 2 * b, [(3, 8), (3, 8)]),
     "attention_fwd": (
@@ -326,7 +326,7 @@ def test_gradients_are_what_differences_say(op):
     ours, _, shapes = formulas[op]
     inputs = [rand(*shape, dtype=torch.float64).requires_grad_() for shape in shapes]
     of_f32 = ("cross_entropy_fwd", "jsd", "kl_div", "moe_unpermute", "topk_sigmoid_fwd", "topk_softmax_fwd")
-    # Losses are f32 whatever the logits are, so that differences have to be larger.
+    # Losses are f32 for any dtype of logits, so differences have to be larger.
     precision = {"eps": 1e-2, "atol": 1e-3} if op in of_f32 else {}
     torch.autograd.gradcheck(ours, inputs, **precision)
 
@@ -461,7 +461,7 @@ def test_what_is_absent_is_none():
 
 
 def test_the_policy_of_the_host_decides(host):
-    x = rand(3, 8).cpu()  # where the reference is
+    x = rand(3, 8).cpu()  # the reference's device
     own = opdock.torch.host()
     with own.policy(per_op={"gelu": "reference"}, strict=True):
         before = own.served("gelu", "reference.cpp")

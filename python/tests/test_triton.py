@@ -1,5 +1,5 @@
-"""`opdock triton build`, without a GPU: what it refuses, what it makes, and what the plugin launches through a driver that
-only writes down what it was asked for.
+"""`opdock triton build` without a GPU: its errors, its results, and the launches of its plugins through a driver that
+only records them.
 """
 
 import os
@@ -108,7 +108,7 @@ def plugin(folder: pathlib.Path) -> pathlib.Path:
     return path
 
 
-# Errors of descriptions.
+# Errors in descriptions.
 
 WRONG = [
     ("dtypes: f32", "dtype: f32", r"tiny.yaml:6:1: unknown field 'dtype'; did you mean 'dtypes'\?"),
@@ -245,7 +245,7 @@ def test_a_module_that_asks_for_a_device_is_imported_without_one(folder, monkeyp
     assert torch.cuda.is_available is is_available
     with _device.stand_in("sm_103"):
         assert torch.cuda.get_device_capability(0) == (10, 3)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # where there is one, it is asked
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a GPU is queried if there is one
     name = torch.cuda.get_device_name
     with _device.stand_in("sm_80"):
         assert torch.cuda.get_device_name is name
@@ -267,7 +267,7 @@ TILED = """  tiny.tiled:
 
 
 def jobs_of(folder: pathlib.Path, ops: str) -> tuple[list[list[str]], list[_compile.Job]]:
-    """Of the only kernel: what each variant takes for granted, and what is compiled."""
+    """For the only kernel: the assumptions of each variant, and the compiled jobs."""
     text = DESCRIPTION.partition("  tiny.scale:")[0] + ops
     (made,) = _description.load(written(folder, text)).implementations
     (table,) = _compile.tables(made, ["sm_90"])
@@ -277,7 +277,7 @@ def jobs_of(folder: pathlib.Path, ops: str) -> tuple[list[list[str]], list[_comp
 
 def test_a_condition_that_the_call_decides_is_compiled_for_both(folder, tmp_path):
     _, jobs = jobs_of(folder, TILED)
-    # What `when` rules out is not compiled: a list of conditions is looked at one by one.
+    # Kernels that `when` excludes are not compiled: a list of conditions is checked one by one.
     constants = {tuple(value for name, value in job.constants if name in ("BLOCK", "IS_WHOLE")) for job in jobs}
     assert constants == {(64, 0), (64, 1), (128, 0), (128, 1)}
     assert all(dict(job.constants)["bias"] is None for job in jobs)
@@ -316,7 +316,7 @@ def test_variants_let_the_number_of_rows_be_any(folder):
     assert jobs_of(folder, vectors)[0] == [["x", "y", "m", "n", "kept"], ["m", "kept"]]
 
 
-# What the plugin does.
+# Behavior of the plugin.
 
 
 def run(tool: str, *arguments: object, code: int = 0, **variables: str) -> str:
@@ -333,7 +333,7 @@ def run(tool: str, *arguments: object, code: int = 0, **variables: str) -> str:
 
 
 class Driver:
-    """Runs tools where plugins find the driver of OPDOCK_TEST_DRIVER, and a device of its type."""
+    """Runs tools with the driver of OPDOCK_TEST_DRIVER and a device of its type."""
 
     def __init__(self, plugin: pathlib.Path, folder: pathlib.Path) -> None:
         self.log = folder / "launches"
@@ -349,7 +349,7 @@ class Driver:
         return run(tool, *arguments, code=code, **self.variables | variables)
 
     def launches(self) -> list[list[str]]:
-        """Since the last time: words of fake_driver.c's lines."""
+        """Launches since the last call: the words of fake_driver.c's lines."""
         lines = [line.split(" ") for line in self.log.read_text().splitlines()] if self.log.exists() else []
         self.log.unlink(missing_ok=True)
         return lines
@@ -414,7 +414,7 @@ def test_a_variant_is_chosen_by_what_the_call_is(driver):
     driver.run("plugin-run", "tiny.scale", "--device", "cuda", "--in", "x=random:f32[64]", "--attr", "alpha=3")
     (first,) = driver.launches()
     assert first[0] == "scale" and first[1:6] == ["1", "1", "1", "32", first[5]]
-    # x, y, n, alpha, and Triton's two pointers: the stride is 1, and no argument.
+    # x, y, n, alpha, and Triton's two pointers; the stride is 1 and not an argument.
     bytes_of = bytes.fromhex(first[6])
     assert len(bytes_of) == 8 + 8 + 4 + 4 + 8 + 8 and struct.unpack_from("<if", bytes_of, 16) == (64, 3.0)
     driver.run("plugin-run", "tiny.scale", "--device", "cuda", "--in", "x=random:f32[250]")
@@ -483,7 +483,7 @@ def test_knobs_are_tuned_and_the_tune_file_says_by_what(driver, plugin):
 
 
 def test_packed_code_is_unpacked_as_zlib_packs_it(tmp_path):
-    """By a program of inflate.cpp alone."""
+    """Uses a program built from inflate.cpp alone."""
     seed = int(os.environ.get("OPDOCK_TEST_SEED", "20261125"))
     program = os.environ["OPDOCK_TEST_INFLATE"]
     random = __import__("random").Random(seed)

@@ -1,6 +1,6 @@
-"""A vendor's wheel: built against an installed package, found by it, and gone with its files.
+"""A vendor's wheel: built against an installed package, found by it, and removed with its files.
 
-OPDOCK_BUILD is a build tree. Nothing is fetched: what builds wheels is of this Python's environment.
+OPDOCK_BUILD is a build tree. Nothing is downloaded: the build tools come from this Python's environment.
 """
 
 import os
@@ -25,7 +25,7 @@ def run(*command: object, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with the package as its wheel installs it."""
+    """A folder with the package, as its wheel installs it."""
     site = tmp_path_factory.mktemp("site")
     package = site / "opdock"
     shutil.copytree(BUILD / "python" / "opdock", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -66,7 +66,7 @@ def test_a_vendors_wheel_is_found_where_it_is_installed(site, wheel):
     def tool() -> str:
         return run(site / "opdock" / "bin" / "plugin-ls", "--json")
 
-    zipfile.ZipFile(wheel).extractall(site)  # that is what installing it does
+    zipfile.ZipFile(wheel).extractall(site)  # the same as an installation
     assert chain() == "['vendor.acme', 'default.cpu', 'reference.cpp']\n"
     assert '"vendor.acme"' in tool()
     for name in names:

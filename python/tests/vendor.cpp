@@ -1,5 +1,5 @@
-// A vendor's plugin for the tests of the Python package: an op of its own with gradients, and a gelu that serves some
-// calls alone.
+// A vendor's plugin for the tests of the Python package: an op of its own with gradients, and a gelu that serves only
+// some calls.
 #include <cmath>
 #include <stdexcept>
 
@@ -26,7 +26,7 @@ Status scale(const Call &call) {
     return {};
 }
 
-// The sum of all attributes, for each element: sizes of texts for texts.
+// Writes the sum of all attributes to each element; a text counts as its size.
 Status lists(const Call &call) {
     double sum = call.has_attribute(3) ? call.get_float(3) : 0;
     for (const std::int64_t one : call.get_ints(0)) {
@@ -48,7 +48,7 @@ Status lists(const Call &call) {
     return {};
 }
 
-// Rows of 7 are declined, of 9 fail, of 11 throw.
+// Declines rows of 7 elements, fails for 9, and throws for 11.
 Status gelu_supports(const Problem &problem) {
     return problem.input(0)->shape[0] == 7 ? opdock::unsupported("it has 7 rows") : Status{};
 }

@@ -16,7 +16,7 @@ constexpr std::int64_t format = 2;
     throw std::runtime_error("the description in the plugin is damaged");
 }
 
-// Everything is a number of 8 bytes, or a text behind its length.
+// Every item is an 8-byte number, or a text preceded by its length.
 class Reader {
   public:
     explicit Reader(std::string_view from) : from_(from) {}
@@ -45,7 +45,7 @@ class Reader {
         }
         return static_cast<Enumeration>(value);
     }
-    // A list behind its length. Each element takes 8 bytes at least, so that a wrong length ends it.
+    // Reads a list preceded by its length. Each element takes at least 8 bytes, so a wrong length cannot loop for long.
     template<class Function>
     auto list(Function &&element) {
         std::vector<std::invoke_result_t<Function>> result;
@@ -57,7 +57,7 @@ class Reader {
     std::vector<std::int64_t> integers() {
         return list([this] { return integer(); });
     }
-    // Places in a list of `count`.
+    // Reads indices into a list of `count` elements.
     std::vector<std::int64_t> places(std::size_t count) {
         std::vector<std::int64_t> result = integers();
         for (const std::int64_t place : result) {

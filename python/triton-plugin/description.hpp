@@ -1,9 +1,9 @@
-// What the plugin is made of: read once from the data that opdock/triton/_pack.py appended to this library.
+// The plugin's description, read once from the data that opdock/triton/_pack.py appended to this library.
 //
 //   data = u64 packed size, u64 size, the packed description, and the packed images
 //
-// A *kernel* is one compiled function. A *launch* is one step of an implementation: of its kernels, one is run, chosen
-// by dtypes, architecture, the values of its keys, and its *variant*: what was taken for granted of the arguments.
+// A *kernel* is one compiled function. A *launch* is one step of an implementation. It runs one of its kernels, chosen
+// by dtypes, architecture, the values of its keys, and its *variant*: the assumptions about the arguments.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +24,26 @@ struct Kernel {
     std::uint64_t image;
     std::string name;
     std::uint64_t threads, shared_bytes;
-    // Global memory of its own that each block needs; 0 where it needs none.
+    // Global memory that each block needs for the kernel's own use; 0 if none.
     std::uint64_t scratch_bytes;
 };
 
 struct Architecture {
     std::string name;                // "sm_80"
-    std::vector<std::string> serves; // architectures of devices that run its code
+    std::vector<std::string> serves; // architectures of devices that can run its code
     std::int64_t toolkit;            // major version of the CUDA toolkit that made the code; 0 for HIP
 };
 
 struct Variable {
     enum class Kind : std::uint8_t {
         dim,          // name
-        attribute,    // first: which
-        knob,         // first: which
+        attribute,    // first: its index
+        knob,         // first: its index
         stride,       // first: parameter; second: dim from the left, or, negative, from the right
-        row_stride,   // first: parameter; second: how many dims follow the rows
+        row_stride,   // first: parameter; second: number of dims after the rows
         has,          // first: parameter
         element_size, // first: parameter
-        memory,       // of the device, as all that follow
+        memory,       // device memory, as are all that follow
         compute_units,
         warp_size,
         shared_memory,
@@ -66,14 +66,14 @@ struct Parameter {
     std::string name;
     Kind kind;
     Type type;
-    std::int64_t index;     // of the op's parameter, or of the workspace
-    std::int64_t otherwise; // the workspace in place of a tensor that is absent, or -1
-    Expression value;       // of a number
+    std::int64_t index;     // op parameter or workspace
+    std::int64_t otherwise; // workspace used if the tensor is absent, or -1
+    Expression value;       // for a number
 };
 
-// What code takes for granted: places among the launch's parameters.
+// The assumptions of a kernel's code, as indices of the launch's parameters.
 struct Variant {
-    std::vector<std::int64_t> aligned;   // pointers to 16 bytes
+    std::vector<std::int64_t> aligned;   // pointers aligned to 16 bytes
     std::vector<std::int64_t> divisible; // by 16
     std::vector<std::int64_t> ones;      // equal to 1, and not passed
 };
@@ -91,7 +91,7 @@ struct Launch {
     std::vector<std::int64_t> kernels;
 };
 
-// A dtype variable of the signature, as a call tells it.
+// A dtype variable of the signature, and where a call defines it.
 struct DtypeSource {
     std::int64_t parameter; // -1: an attribute
     std::int64_t attribute;
@@ -104,16 +104,16 @@ struct Implementation {
     std::vector<Knob> knobs;
     std::vector<DtypeSource> dtype_sources;
     std::vector<std::vector<std::int64_t>> dtype_tuples; // packed
-    std::vector<std::int64_t> architecture_numbers;      // of those of the plugin
+    std::vector<std::int64_t> architecture_numbers;      // indices into the plugin's architectures
     std::vector<Variable> variables;
     std::vector<Expression> where;
-    std::vector<std::vector<std::int64_t>> configs; // a value for each knob
+    std::vector<std::vector<std::int64_t>> configs; // one value per knob
     struct Heuristic {
         std::int64_t knob;
         Expression value;
     };
     std::vector<Heuristic> heuristics;
-    std::vector<Expression> workspaces; // bytes
+    std::vector<Expression> workspaces; // sizes in bytes
     std::vector<Launch> launches;
 };
 
@@ -125,10 +125,10 @@ struct Description {
     std::vector<Implementation> implementations;
 };
 
-// Throws std::runtime_error for data that is cut or damaged.
+// Throws std::runtime_error if the data is truncated or damaged.
 Description read_description(std::string_view data);
 
-// The code of an image.
+// Unpacks the code of an image.
 std::string unpack_image(std::string_view data, const Image &image);
 
 } // namespace opdock::triton

@@ -8,7 +8,7 @@
 namespace opdock::triton {
 namespace {
 
-// After these nothing runs on the device any more. ECC, illegal address, launch timeout, hardware stack, illegal
+// After these errors nothing runs on the device any more. ECC, illegal address, launch timeout, hardware stack, illegal
 // instruction, misaligned address, invalid address space, invalid PC, launch failure, contained, tensor memory leak:
 // CUDA's numbers. HIP has 700, 710 and 719 of them.
 constexpr std::array<int, 12> fatal = {214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 722};
@@ -16,7 +16,7 @@ constexpr int out_of_memory_error = 2;
 constexpr int invalid_context = 201;
 constexpr int relaxed_capture = 2;
 
-// What CU_LAUNCH_PARAM_ and HIP_LAUNCH_PARAM_ say in a list of extra arguments.
+// CU_LAUNCH_PARAM_ and HIP_LAUNCH_PARAM_ markers in a list of extra arguments.
 void *const buffer_pointer = reinterpret_cast<void *>(1);
 void *const buffer_size = reinterpret_cast<void *>(2);
 void *const end_of_cuda = nullptr;
@@ -85,7 +85,7 @@ Driver::Driver(bool is_cuda) : is_cuda_(is_cuda) {
 }
 
 const Driver &Driver::of(DLDeviceType type) {
-    // Never destroyed: kernels of another host may run as long as the process.
+    // Never destroyed: kernels of another host may run until the process ends.
     static const Driver &cuda = *new Driver(true);
     if (type == kDLCUDA) {
         return cuda;
@@ -110,8 +110,8 @@ Status Driver::checked(const char *what, int error) const {
     return {code, std::string(what) + ": " + (name != nullptr ? name : "error") + " (" + std::to_string(error) + ")"};
 }
 
-// CUDA's runtime makes a device's context current when a thread first needs it, which may be after the host chose the
-// device. It is the device's primary one, and stays.
+// CUDA's runtime makes a device's context current when a thread first needs it, possibly after the host chose the
+// device. Makes the device's primary context current, and leaves it so.
 Status Driver::make_context_current(int device) const {
     void *context = nullptr;
     Status status = checked("cuCtxGetCurrent", current_context_(&context));
@@ -134,7 +134,7 @@ Status Driver::load(int device, const std::string &code, const std::string &func
         }
     }
     int mode = relaxed_capture;
-    exchange_capture_mode_(&mode); // loading is not captured, and does not disturb what is
+    exchange_capture_mode_(&mode); // loading is neither captured nor disturbs a capture
     void *module = nullptr;
     Status status = checked(is_cuda_ ? "cuModuleLoadData" : "hipModuleLoadData", module_load_(&module, code.c_str()));
     if (status.ok()) {
@@ -157,7 +157,7 @@ Status Driver::launch(int device, void *function, const Grid &grid, unsigned thr
     };
     int error = start();
     if (error == invalid_context && is_cuda_ && make_context_current(device).ok()) {
-        error = start(); // this thread did nothing with the device before
+        error = start(); // this thread has not used the device before
     }
     return error == 0 ? Status() : checked(is_cuda_ ? "cuLaunchKernel" : "hipModuleLaunchKernel", error);
 }

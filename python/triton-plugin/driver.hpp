@@ -1,5 +1,5 @@
-// The driver that loads and launches code, libcuda.so.1 or libamdhip64: opened when a device is first asked about. Its
-// few functions are declared here, so that neither CUDA nor HIP is needed to build or open the plugin.
+// The driver that loads and launches code, libcuda.so.1 or libamdhip64, opened when a device is first queried. Its few
+// functions are declared here, so that building and opening the plugin needs neither CUDA nor HIP.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@ namespace opdock::triton {
 
 class Driver {
   public:
-    // The one for devices of type `type`. Stays open.
+    // The driver for devices of type `type`. Stays open.
     static const Driver &of(DLDeviceType type);
 
-    // Empty when the driver is there and works.
+    // Empty if the driver is present and works.
     const std::string &why_not() const { return why_not_; }
-    // Of CUDA that the driver is for: 13; 0 for HIP.
+    // The driver's CUDA version, such as 13; 0 for HIP.
     int cuda_major() const { return version_ / 1000; }
 
-    // Code for device `device`, and a function of it. `shared_bytes` is what a launch of it will ask for. May be
-    // called while a stream is being captured.
+    // Loads code on device `device` and finds a function in it. `shared_bytes` is the shared memory of its launches.
+    // May be called while a stream is being captured.
     Status load(int device, const std::string &code, const std::string &function, std::uint64_t shared_bytes,
                 void **loaded) const;
 
     struct Grid {
         unsigned x, y, z;
     };
-    // `arguments` lie as the function's parameters do. Nothing was queued where the status is not OK.
+    // `arguments` has the layout of the function's parameters. If the status is not OK, nothing was queued.
     Status launch(int device, void *function, const Grid &grid, unsigned threads, unsigned shared_bytes, void *stream,
                   void *arguments, std::size_t size) const;
 
@@ -44,7 +44,7 @@ class Driver {
     std::string why_not_;
     int version_ = 0;
 
-    // As both libraries have them, whose handles are pointers and whose errors are numbers.
+    // Functions of both libraries: handles are pointers and errors are numbers.
     int (*init_)(unsigned flags) = nullptr;
     int (*driver_version_)(int *version) = nullptr;
     int (*module_load_)(void **module, const void *code) = nullptr;
@@ -53,14 +53,14 @@ class Driver {
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters,
                    void **extra) = nullptr;
     int (*exchange_capture_mode_)(int *mode) = nullptr;
-    // CUDA's alone.
+    // CUDA only.
     int (*error_name_)(int error, const char **name) = nullptr;
     int (*set_function_attribute_)(void *function, int attribute, int value) = nullptr;
     int (*current_context_)(void **context) = nullptr;
     int (*get_device_)(int *device, int ordinal) = nullptr;
     int (*retain_primary_context_)(void **context, int device) = nullptr;
     int (*set_current_context_)(void *context) = nullptr;
-    // HIP's alone.
+    // HIP only.
     const char *(*hip_error_name_)(int error) = nullptr;
 };
 

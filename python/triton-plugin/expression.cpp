@@ -145,7 +145,7 @@ double evaluate(const Expression &expression, std::span<const double> variables)
                 break;
             }
             [[fallthrough]];
-        case Operation::jump: { // forwards alone, so that each expression ends
+        case Operation::jump: { // only forward, so that every expression terminates
             const std::size_t next = place(step.value, steps.size() + 1);
             if (next <= at) {
                 malformed();

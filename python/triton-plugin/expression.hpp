@@ -1,4 +1,4 @@
-// Expressions of docs/tuning.md, as opdock/triton/_expression.py compiles them: steps of a machine with a stack.
+// Expressions of docs/tuning.md, as opdock/triton/_expression.py compiles them: instructions of a stack machine.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ enum class Operation : std::uint8_t {
     greater_equal,
     equal,
     not_equal,
-    jump_if_zero, // takes the value; `value` is the next step
+    jump_if_zero, // pops the value; `value` is the next step
     jump,
     truth, // 0 or 1
     minimum,
@@ -54,10 +54,10 @@ struct Expression {
     bool empty() const { return steps.empty(); }
 };
 
-// Throws std::logic_error for steps that no expression has.
+// Throws std::logic_error for steps that do not form an expression.
 double evaluate(const Expression &expression, std::span<const double> variables);
 
-// The same, rounded down. Throws a Failure (UNSUPPORTED) for what no 64-bit integer holds.
+// The same, rounded down. Throws a Failure (UNSUPPORTED) if the result does not fit a 64-bit integer.
 std::int64_t evaluate_integer(const Expression &expression, std::span<const double> variables);
 
 } // namespace opdock::triton

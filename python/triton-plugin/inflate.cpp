@@ -9,18 +9,18 @@
 namespace opdock::triton {
 namespace {
 
-constexpr unsigned longest = 15; // bits of a code
+constexpr unsigned longest = 15; // bits in the longest code
 
 [[noreturn]] void damaged() {
     throw std::runtime_error("packed data of the plugin is damaged");
 }
 
-// Bits of `packed` in order, the lowest of each byte first. Zeros follow the end; taking one of those is an error.
+// The bits of `packed` in order, the lowest of each byte first. Zeros follow the end; taking any of them is an error.
 class Bits {
   public:
     explicit Bits(std::string_view packed) : packed_(packed) {}
 
-    // The next `longest` bits, which stay.
+    // Returns the next `longest` bits without consuming them.
     std::uint32_t peek() {
         while (count_ < longest) {
             const std::uint64_t byte = at_ < packed_.size() ? static_cast<unsigned char>(packed_[at_]) : 0;
@@ -45,7 +45,7 @@ class Bits {
         return value;
     }
 
-    // Whole bytes, from the next byte on.
+    // Takes whole bytes, starting at the next byte boundary.
     std::string_view bytes(std::size_t count) {
         at_ -= count_ / 8;
         bits_ = 0;
@@ -64,7 +64,7 @@ class Bits {
     unsigned count_ = 0;
 };
 
-// A prefix code, as a table over the next `longest` bits: symbol * 16 + length, or 0 where no code begins so.
+// A prefix code as a table over the next `longest` bits: symbol * 16 + length, or 0 if no code starts with these bits.
 class Codes {
   public:
     Codes(const std::uint8_t *lengths, std::size_t symbols) : table_(1U << longest) {
@@ -72,11 +72,11 @@ class Codes {
         for (std::size_t i = 0; i < symbols; ++i) {
             ++first[lengths[i] + 1U];
         }
-        first[1] = 0; // symbols without a code
+        first[1] = 0; // symbols without a code have length 0
         for (unsigned length = 1; length <= longest; ++length) {
             first[length + 1] = (first[length] + first[length + 1]) << 1;
             if (first[length + 1] > 2U << length) {
-                damaged(); // more codes than there is room for
+                damaged(); // more codes than the code space has room for
             }
         }
         // first[length] is now the first code of that length.
@@ -111,7 +111,7 @@ class Codes {
     std::vector<std::uint16_t> table_;
 };
 
-// A length or distance: a base and how many more bits there are.
+// A length or distance: a base and the number of extra bits.
 struct Extra {
     std::uint16_t base;
     std::uint8_t bits;
@@ -150,7 +150,7 @@ void unpack_block(Bits &bits, const Codes &symbols, const Codes &distance_codes,
             if (distance > to.size() || count > size - to.size()) {
                 damaged();
             }
-            for (std::size_t i = 0; i < count; ++i) { // may overlap what it writes
+            for (std::size_t i = 0; i < count; ++i) { // source and destination may overlap
                 to += to[to.size() - distance];
             }
         }

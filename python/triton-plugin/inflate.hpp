@@ -1,4 +1,4 @@
-// DEFLATE (RFC 1951): unpacks what Python's zlib packs. No library, so that a plugin needs libc and libstdc++ alone.
+// DEFLATE (RFC 1951): unpacks data from Python's zlib. Without a library, a plugin needs only libc and libstdc++.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace opdock::triton {
 
-// The `size` bytes that `packed` stands for. Throws std::runtime_error where it stands for something else.
+// Unpacks `packed` to `size` bytes. Throws std::runtime_error if the data is damaged or has another size.
 std::string inflate(std::string_view packed, std::size_t size);
 
 } // namespace opdock::triton

@@ -10,7 +10,7 @@
 namespace opdock::triton {
 namespace {
 
-constexpr std::size_t most_argument_bytes = 4096; // of a kernel
+constexpr std::size_t most_argument_bytes = 4096; // per kernel
 constexpr std::size_t most_steps = 16;
 constexpr std::uintptr_t alignment = 16;
 
@@ -18,7 +18,7 @@ constexpr std::uintptr_t alignment = 16;
     throw Failure(OPDOCK_UNSUPPORTED, reason);
 }
 
-// Each kernel is loaded once per device, and stays.
+// Loads each kernel once per device and keeps it.
 void *load(const Plugin &plugin, const Driver &driver, DLDevice device, std::size_t number) {
     static std::mutex &mutex = *new std::mutex;
     static auto &loaded = *new std::map<std::array<std::int64_t, 3>, void *>;
@@ -117,7 +117,7 @@ void store_number(const Parameter &parameter, double value, char *to) {
     }
 }
 
-// Room for `size` bytes at the next multiple of it: where they begin.
+// Appends `size` bytes at the next multiple of `size` and returns their offset.
 std::uint32_t append(std::vector<char> &arguments, std::size_t size) {
     const std::size_t begin = (arguments.size() + size - 1) / size * size;
     arguments.resize(begin + size);
@@ -150,7 +150,7 @@ Plan::Plan(Situation &situation) : driver_(&Driver::of(situation.problem().devic
         if (!candidates[i].empty()) {
             steps_.push_back(make_step(situation, launch, candidates[i]));
         }
-        if (!steps_.empty() && steps_.back().empty()) { // no blocks
+        if (!steps_.empty() && steps_.back().empty()) { // a launch without blocks
             steps_.pop_back();
         }
     }
@@ -159,7 +159,7 @@ Plan::Plan(Situation &situation) : driver_(&Driver::of(situation.problem().devic
     }
 }
 
-// Where so many bytes of the workspace begin.
+// Reserves bytes of the workspace and returns their offset.
 std::uint64_t Plan::reserve(std::uint64_t bytes) {
     const std::uint64_t begin = workspace_size_;
     workspace_size_ += (bytes + 255) / 256 * 256;
@@ -180,7 +180,7 @@ Plan::Step Plan::make_step(const Situation &situation, const Launch &launch,
         choice.threads = static_cast<unsigned>(candidate.kernel->threads);
         choice.shared_bytes = static_cast<unsigned>(candidate.kernel->shared_bytes);
         pack(situation, launch, *candidate.variant, choice);
-        // Two pointers that Triton appends: memory for the kernel itself, and for a profiler.
+        // Triton appends two pointers: memory for the kernel itself, and for a profiler.
         const std::uint32_t own = append(choice.arguments, sizeof(void *));
         append(choice.arguments, sizeof(void *));
         if (const std::uint64_t bytes = candidate.kernel->scratch_bytes; bytes != 0) {

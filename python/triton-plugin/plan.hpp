@@ -1,4 +1,4 @@
-// A problem's plan: its kernels loaded, their arguments packed but for the pointers.
+// A problem's plan: its kernels loaded, and their arguments packed except for the pointers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace opdock::triton {
 
 class Plan {
   public:
-    // Throws a Failure where the call cannot be served.
+    // Throws a Failure if the call cannot be served.
     explicit Plan(Situation &situation);
 
     std::uint64_t workspace_size() const { return workspace_size_; }
@@ -27,7 +27,7 @@ class Plan {
         std::uint32_t offset;
         std::uint64_t workspace_offset;
     };
-    // One way to make a launch.
+    // One candidate for a launch.
     struct Choice {
         void *function = nullptr;
         Driver::Grid grid = {};
@@ -36,7 +36,7 @@ class Plan {
         std::vector<Pointer> pointers;
         std::vector<Scratch> scratch;
         std::vector<std::uint32_t> aligned; // tensors
-        std::string unless;                 // why it does not serve others
+        std::string unless;                 // reason why it does not serve other calls
     };
     using Step = std::vector<Choice>;
 
@@ -46,7 +46,7 @@ class Plan {
     void pack(const Situation &situation, const Launch &launch, const Variant &variant, Choice &choice) const;
 
     const Driver *driver_;
-    std::vector<std::uint64_t> workspaces_; // where each begins
+    std::vector<std::uint64_t> workspaces_; // offset of each workspace
     std::vector<Step> steps_;
     std::uint64_t workspace_size_ = 0;
 };

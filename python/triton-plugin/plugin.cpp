@@ -1,5 +1,5 @@
-// A plugin of Triton kernels without the kernels. `opdock triton build` copies this library, appends a description and
-// the compiled code, and writes note, build id and `place` anew (opdock/triton/_library.py).
+// The plugin of Triton kernels, without the kernels. `opdock triton build` copies this library, appends a description
+// and the compiled code, and rewrites note, build id and `place` (opdock/triton/_library.py).
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 #include "plan.hpp"
 #include "situation.hpp"
 
-// Room for another note: blanks behind the object do not count.
+// Room for a longer note: blanks after the object are ignored.
 #define BLANKS_64 "                                                                "
 #define BLANKS_256 BLANKS_64 BLANKS_64 BLANKS_64 BLANKS_64
 OPDOCK_NOTE_OF(OPDOCK_NOTE_JSON("triton-plugin", "0", "opdock", "cuda", "") BLANKS_256 BLANKS_256 BLANKS_256)
@@ -18,7 +18,7 @@ OPDOCK_NOTE_OF(OPDOCK_NOTE_JSON("triton-plugin", "0", "opdock", "cuda", "") BLAN
 namespace opdock::triton {
 namespace {
 
-// Where the data is: bytes from here, and how many.
+// Location of the data: offset from here, and size.
 struct Place {
     std::uint64_t distance, size;
 };
@@ -58,7 +58,7 @@ Status is_available(const Device &device) {
     return {};
 }
 
-// Whether one of the configs serves it: else the reason of the first.
+// Returns OK if one of the configs serves the problem, else the reason of the first config.
 Status serves(const Problem &problem) {
     Situation situation(problem);
     Status first;
@@ -74,14 +74,14 @@ Status serves(const Problem &problem) {
     return first;
 }
 
-// Whether a config has what the heuristics say, as far as any config that serves has it.
+// True if a config has the value that the heuristic suggests for its knob.
 bool agrees(const Situation &situation, const Implementation::Heuristic &heuristic,
             const std::vector<std::int64_t> &config) {
     return evaluate_integer(heuristic.value, situation.values()) == config[static_cast<std::size_t>(heuristic.knob)];
 }
 
-// Of the configs that serve the call, the first that has what most heuristics say, those that stand first before
-// others.
+// Picks a config among those that serve the call. Each heuristic in turn keeps the configs that agree with it, unless
+// none of them does.
 Status pick_config(const Problem &problem, std::int64_t *knobs) {
     Situation situation(problem);
     std::vector<const std::vector<std::int64_t> *> left;

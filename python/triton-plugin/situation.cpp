@@ -109,14 +109,14 @@ double Situation::value_of(const Variable &variable) const {
     }
 }
 
-// Of the dims that `...` stands for, taken as one.
+// The stride of the dims that `...` stands for, merged into one.
 double Situation::row_stride(const Variable &variable) const {
     const DLTensor *tensor = tensor_of(problem_, variable.first);
     if (tensor == nullptr) {
         return 0;
     }
     const std::int64_t before = variable.second / 64, end = tensor->ndim - variable.second % 64;
-    std::int64_t stride = 0, next = 0; // what the dim before would have
+    std::int64_t stride = 0, next = 0; // the stride that would let the preceding dim merge
     for (std::int64_t axis = end - 1; axis >= before; --axis) {
         const std::int64_t size = tensor->shape[axis];
         if (size == 0) {
@@ -221,7 +221,7 @@ std::vector<Situation::Candidate> Situation::candidates_of(const Launch &launch)
     const std::size_t row = (dtypes_ * implementation_->architecture_numbers.size() + architecture_) * variants;
     std::vector<Candidate> found;
     std::string reason = "it was not compiled for this architecture";
-    for (std::size_t i = variants; i-- > 0;) { // the reason of the first variant stays
+    for (std::size_t i = variants; i-- > 0;) { // the reason of the first variant is kept
         const std::int64_t number = launch.kernels[(row + i) * keys + key];
         if (number < 0) {
             continue;

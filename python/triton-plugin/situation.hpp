@@ -1,4 +1,4 @@
-// A problem as the description's expressions see it, and which kernels are for it.
+// A problem as the description's expressions see it, and the kernels that fit it.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace opdock::triton {
 
 struct Plugin;
 
-// What opdock_impl.user_data of an implementation points to.
+// The object that an implementation's opdock_impl.user_data points to.
 struct Registered {
     const Plugin *plugin;
     const Implementation *implementation;
 };
 
-// What the implementations of this library share.
+// Data shared by the implementations of this library.
 struct Plugin {
     std::string_view data;
     Description description;
@@ -26,7 +26,7 @@ struct Plugin {
 
 class Situation {
   public:
-    // Throws a Failure (UNSUPPORTED) for what no config could serve.
+    // Throws a Failure (UNSUPPORTED) if no config could serve the problem.
     explicit Situation(const Problem &problem);
 
     const Implementation &implementation() const { return *implementation_; }
@@ -35,12 +35,12 @@ class Situation {
     const std::vector<double> &values() const { return values_; }
 
     void set_config(const std::int64_t *knobs);
-    // Throws a Failure (UNSUPPORTED) that says which condition fails, or which launch has no kernel. Of each launch,
-    // the kernels that may serve it, the best first; none for one that this call does not have.
+    // For each launch, the kernels that may serve it, the best first; none for a launch that this call does not need.
+    // Throws a Failure (UNSUPPORTED) that names the failed condition, or the launch without a kernel.
     struct Candidate {
         const Variant *variant;
         const Kernel *kernel;
-        std::size_t number; // of the kernel
+        std::size_t number; // number of the kernel
     };
     std::vector<std::vector<Candidate>> candidates() const;
 
@@ -53,7 +53,7 @@ class Situation {
     std::size_t find_architecture() const;
     std::size_t find_key(const Launch &launch) const;
     std::vector<Candidate> candidates_of(const Launch &launch) const;
-    // Empty where the numbers of the call are what the variant takes for granted.
+    // Empty if the numbers of the call meet the variant's assumptions.
     std::string why_not(const Launch &launch, const Variant &variant) const;
     std::string why_not(const Kernel &kernel) const;
 

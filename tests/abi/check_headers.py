@@ -1,17 +1,17 @@
-"""Checks that the headers of the tree still say all that the kept headers say.
+"""Checks that the headers of the tree still declare everything that the kept headers declare.
 
     check_headers.py KEPT TREE...
 
-KEPT holds the headers of one version as they were released; TREE are the include directories of today. A struct has to
-begin with the fields that it had, a list (`X` macro) with the entries that it had, a number and a string to be what it
-was, a function and a type to be declared as it was. What differs is printed.
+KEPT holds the headers of one version as they were released; TREE are today's include directories. A struct must begin
+with its former fields, and a list (`X` macro) with its former entries. Numbers and strings must have the same values,
+and functions and types the same declarations. Differences are printed.
 """
 
 import pathlib
 import re
 import sys
 
-# What may be another in each version of the headers.
+# Macros whose values may differ between versions of the headers.
 OF_VERSION = {"OPDOCK_TARGET_ABI", "OPDOCK_ABI_MINOR"}
 
 
@@ -38,7 +38,7 @@ def statements(text):
 
 
 def keeps(macro, value, now):
-    """Whether `now` says what `value` said. New entries of a list stand at its end."""
+    """True if `now` preserves `value`. New entries of a list must stand at its end."""
     return now == value or (macro.endswith("(X)") and now is not None and now.startswith(value + " "))
 
 

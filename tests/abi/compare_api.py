@@ -1,11 +1,11 @@
-"""Compares libopdock's C API to that of kept headers, as abidiff tells it.
+"""Compares libopdock's C API with that of the kept headers, using abidiff.
 
     compare_api.py SOURCE_DIR LIBRARY KEPT_HEADERS
 
-What opdock.h declares is what LIBRARY exports, under the versions that exports.map gives. Of both headers a library of
-their functions without bodies is compiled, so that it has the public types and nothing else, and abidiff compares the
-two. Functions may have been added. A struct that grew is told too: after a change that only adds, the headers are kept
-again, in a folder of the new version.
+LIBRARY must export exactly the functions that opdock.h declares, under the versions in exports.map. For the current and
+for the kept headers, a library of their functions without bodies is compiled: it has the public types and nothing else,
+and abidiff compares the two. Functions may have been added. A struct that grew is reported too: after a change
+that only adds, the headers are kept again in a folder for the new version.
 """
 
 import pathlib
@@ -23,7 +23,7 @@ def run(*command, cwd=None):
 
 
 def exported(library):
-    """name@@version of each function."""
+    """Names of the functions as name@@version."""
     return set(re.findall(r" T (opdock_\S+)", run("nm", "-D", "--defined-only", library)))
 
 

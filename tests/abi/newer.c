@@ -1,6 +1,6 @@
-/* A plugin that was built for a made-up ABI 1.MINOR: its structs are longer, its flags have bits that nobody knows yet.
- * abi.scale(x, factor) -> y = factor * x + 0.5, by 'vendor.newer'. What else it registers, and a host of today cannot
- * know, the variable OPDOCK_ABI_CASE says. */
+/* A plugin built for a made-up ABI 1.MINOR: its structs are longer, and its flags have bits that are unknown today.
+ * abi.scale(x, factor) -> y = factor * x + 0.5, by 'vendor.newer'. The variable OPDOCK_ABI_CASE selects what else it
+ * registers that today's host cannot know. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ OPDOCK_NOTE(ID, "1.0.0", "newer", "cpu", "")
 
 #define UNKNOWN 0x80000000u
 
-/* A struct of today and what 1.MINOR appended to it; the size says both. */
+/* A struct of today, followed by the fields that 1.MINOR appended. struct_size covers both. */
 #define NEWER(type)                                                                                                    \
     typedef struct {                                                                                                   \
         type known;                                                                                                    \
@@ -33,7 +33,7 @@ NEWER(opdock_vendor);
 NEWER(opdock_device_provider);
 NEWER(opdock_device_properties);
 
-/* Zeroed, with its size, and what is appended full of what would hurt whoever read it. */
+/* Zeroes the object and sets its size. Fills the appended part with values that would harm any reader of it. */
 #define BEGIN(object)                                                                                                  \
     memset(&(object), 0, sizeof(object));                                                                              \
     memset((object).appended, 0xa5, sizeof(object).appended);                                                          \
@@ -65,7 +65,7 @@ static const void *get_extension(const opdock_host_api *host, void *user_data, c
     return strcmp(name, "newer.counters") == 0 ? counters : NULL;
 }
 
-/* --- a device of its own ------------------------------------------------------------------------------------------ */
+/* --- its own device ----------------------------------------------------------------------------------------------- */
 
 static opdock_status count(const opdock_host_api *host, void *user_data, int32_t *count) {
     (void)host;
@@ -73,7 +73,7 @@ static opdock_status count(const opdock_host_api *host, void *user_data, int32_t
     *count = 1;
     return OPDOCK_OK;
 }
-/* As plugins of 1.MINOR give them: what the host has room for. */
+/* Plugins of 1.MINOR fill in only as much as the host has room for. */
 static opdock_status properties(const opdock_host_api *host, void *user_data, int32_t index,
                                 opdock_device_properties *given) {
     newer_opdock_device_properties own;
@@ -195,7 +195,7 @@ static void register_device(opdock_registry *registry, uint32_t required_flags) 
     registry->register_device_provider(registry, &device.known);
 }
 
-/* --- what it registers -------------------------------------------------------------------------------------------- */
+/* --- registrations ------------------------------------------------------------------------------------------------ */
 
 static void register_op(opdock_registry *registry, const char *signature, uint32_t required_flags) {
     newer_opdock_op_declaration op;
@@ -220,7 +220,7 @@ static newer_opdock_impl impl_of(const char *op, const char *impl_id) {
     return impl;
 }
 
-/* One that would serve before 'vendor.newer', and a host of today leaves out. */
+/* An implementation that would come before 'vendor.newer', but that today's host leaves out. */
 static newer_opdock_impl odd_impl(const char *op) {
     newer_opdock_impl impl = impl_of(op, "vendor.odd");
     impl.known.priority = 9;
@@ -255,7 +255,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         vendor.known.device_name = "newdev";
         registry->register_vendor(registry, &vendor.known);
     }
-    /* The form of 1.MINOR, of which the one of 1.0 is the beginning. */
+    /* The signature of 1.MINOR; that of 1.0 is its beginning. */
     register_op(registry,
                 is_case("longer") ? "abi.scale(x: T[..., n], z: T[..., n]?, *, factor: float = 2.0, of_tomorrow: int "
                                     "= 1) -> (y: T[..., n], extra: T[n]?)"

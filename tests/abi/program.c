@@ -1,8 +1,8 @@
-/* A program as one was written for ABI 1.0, which calls abi.scale in each way that it has.
+/* A program as written for ABI 1.0. It calls abi.scale in each way that 1.0 offers.
  *
  *     program IMPL_ID ADDED MODULE...
  *
- * Exits with 0 when IMPL_ID serves every call and adds ADDED. */
+ * Exits with 0 if IMPL_ID serves every call and adds ADDED. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// The rules by which the ABI grows (opdock/abi/version.h), each way: plugins of 1.0 and of made-up later versions on
-// this host, programs whose structs are shorter or longer than this library's, and a plugin of 1.0 on a made-up later
-// host.
+// The rules by which the ABI grows (opdock/abi/version.h), in every direction: plugins of 1.0 and of made-up later
+// versions on this host; programs whose structs are shorter or longer than this library's; and a plugin of 1.0 on a
+// made-up later host.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -22,7 +22,7 @@ using nlohmann::json;
 
 namespace {
 
-// What a plugin registers may differ between the hosts of one test, so that nothing is remembered.
+// Turns the scan cache off, because a plugin may register different things in the hosts of one test.
 struct OwnEnvironment {
     explicit OwnEnvironment(const char *which = "") {
         setenv("PLUGIN_MODULES_ONLY", "1", 1);
@@ -31,7 +31,7 @@ struct OwnEnvironment {
     }
 };
 
-// A host with these plugins, whose first implementation of abi.scale is the one that is tried.
+// A host with these plugins. The tests use the first implementation of abi.scale.
 struct Opened {
     explicit Opened(std::vector<std::string> modules, const char *which = "") : environment(which) {
         Options options;
@@ -59,7 +59,7 @@ struct Opened {
     std::optional<Host> host;
 };
 
-// A call of abi.scale as programs of 1.0 know it.
+// A call of abi.scale as programs built for 1.0 make it.
 struct Scale {
     std::vector<float> in = {1, 2, 3};
     std::vector<float> out = {0, 0, 0};
@@ -69,7 +69,7 @@ struct Scale {
     const std::array<Attribute, 1> attributes = {Attribute("factor", 3.0)};
     Args args{inputs, outputs, attributes};
 
-    // What was added to 3 * x; -1 where the call failed.
+    // Amount added to 3 * x; -1 if the call failed.
     double added(opdock_status status) {
         const double result = status == OPDOCK_OK ? out[2] - 9.0 : -1;
         out.assign(3, 0);
@@ -99,7 +99,7 @@ opdock_status call(const Host &host, Way way, Scale &scale) {
     return status == OPDOCK_OK ? Prepared(prepared).run({scale.in.data(), scale.out.data()}) : status;
 }
 
-// Longer forms of abi.scale, as later versions may declare them.
+// Longer signatures of abi.scale, as later versions may declare them.
 struct Form {
     const char *what, *signature;
 };
@@ -112,7 +112,7 @@ constexpr Form forms[] = {
     {"dtypes", "abi.scale(x: T[..., n], *, factor: float = 2.0) -> (y: T[..., n]) where T in f32|f16|bf16|e4m3|f64"},
 };
 
-// Adds 0.25 where it serves, which is behind all others.
+// Adds 0.25. It is last in the chain.
 opdock_status longer_kernel(const opdock_problem *problem, const opdock_call *call) {
     const auto *x = static_cast<const float *>(call->data[0]);
     auto *y = static_cast<float *>(call->data[problem->tensor_offsets[problem->n_inputs]]);
@@ -142,7 +142,7 @@ void extend(Host &host, const Form &form) {
     });
 }
 
-// What a host of today leaves out of a plugin of tomorrow.
+// Registrations that today's host leaves out of a plugin for a later version.
 struct Unknown {
     const char *which, *sentence;
 };
@@ -201,7 +201,7 @@ TEST_CASE("a plugin of 1.0 serves what it knows, whatever is appended to its op 
                 CAPTURE(std::string(text_of(way)));
                 CHECK(scale.added(call(host, way, scale)) == 0);
             }
-            // What it declines, the later one serves.
+            // The later one serves what this one declines.
             const std::array<Attribute, 1> negative = {Attribute("factor", -3.0)};
             op(Args(scale.inputs, scale.outputs, negative));
             CHECK(scale.out[2] == doctest::Approx(-8.75));
@@ -291,7 +291,7 @@ TEST_CASE("a status of a later version counts as a failure, and the next impleme
         CHECK(scale.added(call(*opened.host, Way::handle, scale)) == 0);
         CHECK(opened.logged("status 77"));
         CHECK(scale.added(call(*opened.host, Way::name, scale)) == 0);
-        CHECK(call(*opened.host, Way::prepared, scale) == 77); // as it is, with nothing in between
+        CHECK(call(*opened.host, Way::prepared, scale) == 77); // unchanged, with nothing in between
     }
 }
 
@@ -353,7 +353,7 @@ TEST_CASE("a later version that needs a later host is refused before its code ru
 
 namespace {
 
-// A struct of today and what a later version appends.
+// A struct of today and the fields that a later version appends.
 template<class T>
 struct Later {
     T known = {};
@@ -439,7 +439,7 @@ TEST_CASE("options of tuning may end early or go on, and flags that are not know
         options.known.struct_size = size;
         options.known.flags = OPDOCK_TUNE_DRY_RUN;
         char *text = nullptr;
-        // Nothing to tune: it has a knob and no tune file.
+        // There is nothing to tune: it has a knob but no tune file.
         CHECK(opdock_tune(op.c(), &scale.args.c(), &options.known, &text) == OPDOCK_UNSUPPORTED);
         options.known.flags = 1U << 31;
         CHECK(opdock_tune(op.c(), &scale.args.c(), &options.known, &text) == OPDOCK_INVALID_ARGUMENT);
@@ -451,7 +451,7 @@ TEST_CASE("options of tuning may end early or go on, and flags that are not know
 
 namespace {
 
-// All that a plugin of 1.0 hands to a made-up later host, which knows more.
+// A made-up later host, which knows more, and everything that a plugin of 1.0 hands to it.
 struct LaterHost {
     Later<opdock_registry> registry;
     Later<opdock_host_api> api;

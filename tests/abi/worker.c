@@ -1,5 +1,5 @@
-/* A plugin as one was written for ABI 1.0, which uses all that it has: abi.scale(x, factor) -> y = factor * x, and 1000
- * more where anything is not as 1.0 promises. */
+/* A plugin as written for ABI 1.0, which uses all of 1.0: abi.scale(x, factor) -> y = factor * x. It adds 1000 where
+ * anything deviates from what 1.0 promises. */
 #include <string.h>
 
 #include <opdock/plugin.h>
@@ -72,7 +72,7 @@ static opdock_status workspace_size(const opdock_problem *problem, uint64_t *byt
     return OPDOCK_OK;
 }
 
-/* Whether a kernel finds what 1.0 says that it finds. */
+/* True if a kernel is given everything that 1.0 promises. */
 static int is_as_promised(const opdock_problem *problem, const opdock_call *call) {
     const DLTensor *x = problem->tensors[0];
     return OPDOCK_HAS_FIELD(problem, opdock_problem, host_data) &&

@@ -1,11 +1,11 @@
-// What one call costs, as ratios to a bare indirect call measured in the same process.
+// Cost of one call, as a ratio to a bare indirect call measured in the same process.
 //
 //     cmake --preset release -DOPDOCK_BUILD_BENCHMARKS=ON && cmake --build build/release --target call-overhead
 //     build/release/tests/bench/call-overhead
 //
-// Rounds of all benchmarks are interleaved in random order and the median over rounds counts. The kernel does nothing
-// but return, so that only the way to it is timed. Ratios of other systems were recorded on another machine and are
-// printed beside ours to compare with; they are not measured here.
+// Rounds of all benchmarks are interleaved in random order; the result is the median over rounds. The kernel returns
+// immediately, so that only the path to it is timed. Ratios of other systems were recorded on another machine and are
+// printed beside ours for comparison only; they are not measured here.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -183,9 +183,9 @@ class RatioReporter : public benchmark::BenchmarkReporter {
                 continue;
             }
             const auto calls = run.counters.find("calls");
-            // With several threads this is the wall's time over the iterations of all of them: per call of one thread.
+            // With several threads: wall time over the iterations of all threads, which is per call of one thread.
             const double per_iteration = run.threads == 1
-                                             ? run.GetAdjustedCPUTime() // what other processes take does not count
+                                             ? run.GetAdjustedCPUTime() // time used by other processes does not count
                                              : run.GetAdjustedRealTime() * static_cast<double>(run.threads);
             rounds_[run.benchmark_name()].push_back(per_iteration /
                                                     (calls != run.counters.end() ? calls->second.value : 1));
@@ -234,7 +234,7 @@ class RatioReporter : public benchmark::BenchmarkReporter {
 } // namespace
 
 int main(int argc, char **argv) {
-    // glibc and libstdc++ take shortcuts in a process that never had a second thread.
+    // glibc and libstdc++ take shortcuts in a process that has never had a second thread.
     std::thread([] {}).join();
     std::vector<std::string> defaults = {argv[0], "--benchmark_repetitions=15", "--benchmark_min_time=0.05",
                                          "--benchmark_enable_random_interleaving=true"};

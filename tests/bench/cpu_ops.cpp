@@ -1,12 +1,12 @@
-// How fast the kernels of the CPU plugin move memory, as a fraction of a copy by all threads measured between their
-// runs.
+// Memory bandwidth of the CPU plugin's kernels, as a fraction of that of a copy by all threads, measured between
+// their runs.
 //
 //     build/release/tests/bench/cpu-ops
 //     build/release/tests/bench/cpu-ops --benchmark_filter=rmsnorm
 //
 // `copy` is the median over rounds of (bytes per second of the op) / (bytes per second of the copy before it), where
-// bytes are those that the op must at least read and write: 1 is what memory allows, more is possible where the op
-// writes past the caches and the copy does not. Calls named `small` are of 8 rows of 64; their time is all that counts.
+// bytes are those that the op must read and write at least. 1 is the memory's limit; an op can exceed it by writing
+// past the caches, which the copy does not. Calls named `small` have 8 rows of 64; only their time matters.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -23,7 +23,7 @@ using namespace opdock::bench;
 
 namespace {
 
-// Reads and writes as many bytes as told, on all threads.
+// Reads and writes the given number of bytes on all threads.
 class Copy {
   public:
     explicit Copy(int64_t bytes)
@@ -111,7 +111,7 @@ std::vector<Case> softmaxes(const Operand &matrix, int64_t rows, int64_t n) {
     };
 }
 
-// On two tensors of half the elements each.
+// Calls on two tensors, each with half of the elements.
 std::vector<Case> optimizers(int64_t elements) {
     const Operand half{{elements / 2}}, state{{elements / 2}, opdock::f32}, scalar{{1}, opdock::f32};
     const Operand none{{1}, opdock::i32, true};
@@ -127,7 +127,7 @@ std::vector<Case> optimizers(int64_t elements) {
     };
 }
 
-// Every op but products, on rows x n elements.
+// Every op except matrix products, on rows x n elements.
 std::vector<Case> cases(int64_t rows, int64_t n, DLDataType dtype) {
     const Operand matrix{{rows, n}}, twice{{rows, 2 * n}}, row{{n}}, column{{rows}, opdock::f32},
         classes{{rows}, opdock::i64}, scalar{{1}, opdock::f32}, flags{{rows, n}, opdock::u8}, state{{2}, opdock::i64},

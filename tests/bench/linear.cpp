@@ -1,10 +1,10 @@
-// linear_fwd of the CPU plugin beside the libraries it could have used: OpenBLAS, and oneDNN where it is installed.
+// linear_fwd of the CPU plugin compared with libraries it could have used: OpenBLAS, and oneDNN where it is installed.
 //
 //     cmake --preset release -DOPDOCK_BUILD_BENCHMARKS=ON && cmake --build build/release --target linear
 //     build/release/tests/bench/linear
 //
-// f32, all threads each. Rounds are interleaved, and the ratio to the plugin is the median over them: above 1 the
-// library is faster.
+// f32, with all threads each. Rounds are interleaved, and each ratio to the plugin is the median over them: above 1,
+// the library is faster.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -71,7 +71,7 @@ void compare(const opdock::Op &linear, int64_t m, int64_t n, int64_t k) {
 } // namespace
 
 int main() {
-    setenv("OPDOCK_BENCH_DEFAULT_PLUGINS", "cpu", 1); // as it was built, and not beside the library
+    setenv("OPDOCK_BENCH_DEFAULT_PLUGINS", "cpu", 1); // as built, not installed beside the library
     const opdock::Host host(
         {.modules = {CPU_PLUGIN}, .prefix = "OPDOCK_BENCH_", .log = [](int32_t, std::string_view) {}});
     const opdock::Op linear = host.op("linear_fwd");

@@ -1,8 +1,8 @@
-// What it costs to open a host with many plugins: cold, when each is tried in a process of its own; warm, when the scan
-// cache knows them all; and, for comparison, a plain dlopen of all of them.
+// Cost of opening a host with many plugins: cold, when each is tried in a process of its own; warm, when the scan cache
+// knows them all; and, for comparison, a plain dlopen of all of them.
 //
-// Usage: many-plugins [PLUGINS [ROUNDS]], 1000 and 5 unless told. Each measurement runs in a process of its own; rounds
-// are interleaved and the median is printed.
+// Usage: many-plugins [PLUGINS [ROUNDS]], by default 1000 and 5. Each measurement runs in a process of its own; rounds
+// are interleaved, and the median is printed.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -30,7 +30,7 @@ double milliseconds_since(Clock::time_point begin) {
     return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-// Copies of one plugin that differ in the number at the end of their ids.
+// Makes copies of one plugin that differ only in the number at the end of their ids.
 void make_plugins(const std::filesystem::path &folder, int count) {
     std::ifstream file(BENCH_PLUGIN, std::ios::binary);
     const std::string plugin((std::istreambuf_iterator<char>(file)), {});
@@ -46,7 +46,7 @@ void make_plugins(const std::filesystem::path &folder, int count) {
     }
 }
 
-// Milliseconds, as the child measures them.
+// Returns milliseconds, as measured by the child.
 template<class Work>
 double in_child(Work work) {
     int ends[2];

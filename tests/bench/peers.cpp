@@ -1,11 +1,11 @@
-// The CPU plugin beside libtorch, which calls oneDNN for products: what a user would take instead.
+// The CPU plugin compared with libtorch, the alternative that a user would choose; it calls oneDNN for products.
 //
 //     build/release/tests/bench/peers              4096 x 4096, f32 and bf16
-//     build/release/tests/bench/peers gelu         ops whose name begins so
+//     build/release/tests/bench/peers gelu         ops whose names begin with this
 //     build/release/tests/bench/peers gelu bf16    in that dtype only
 //
-// Prints for each op the median time of both over interleaved rounds, and ours as a ratio to libtorch's: below 1 is
-// faster. Where libtorch has no op of its own, what its users write is timed: "composed" says so.
+// Prints, for each op, the median time of both over interleaved rounds, and our time as a ratio to libtorch's: below 1
+// is faster. Where libtorch has no such op, the equivalent that its users write is timed, marked "composed".
 #include <cstdio>
 #include <functional>
 #include <string>

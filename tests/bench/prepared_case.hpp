@@ -1,4 +1,4 @@
-// A call of an op of the CPU plugin, prepared, with tensors of its own.
+// A prepared call of an op of the CPU plugin, with tensors of its own.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace opdock::bench {
 
 using Shape = std::vector<int64_t>;
 
-// One tensor of a call. Inputs hold small positive numbers, or, as i64, classes.
+// One tensor of a call. Inputs hold small positive numbers or, for i64, class indices.
 struct Operand {
     Shape shape;
-    std::optional<DLDataType> dtype = {}; // none: that of the run
+    std::optional<DLDataType> dtype = {}; // none: the dtype of the run
     bool absent = false;
 };
 
@@ -37,12 +37,12 @@ inline int64_t elements(const Shape &shape) {
 }
 
 inline Host &host() {
-    setenv("OPDOCK_BENCH_DEFAULT_PLUGINS", "cpu", 1); // as it was built, and not beside the library
+    setenv("OPDOCK_BENCH_DEFAULT_PLUGINS", "cpu", 1); // as built, not installed beside the library
     static Host opened({.modules = {CPU_PLUGIN}, .prefix = "OPDOCK_BENCH_", .log = [](int32_t, std::string_view) {}});
     return opened;
 }
 
-// The tensors of a call and the call, prepared.
+// The tensors of a call, and the prepared call.
 class Subject {
   public:
     Subject(const Case &of, DLDataType dtype) {

@@ -1,4 +1,4 @@
-// Clocks and medians of benchmarks.
+// Clocks and medians for benchmarks.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace opdock::bench {
 
-// What something took: by the clock, and of all processors together. On a busy machine the second is the steadier one.
+// Elapsed time, and processor time summed over all processors. On a busy machine the latter is steadier.
 struct Cost {
     double wall, cpu;
 };

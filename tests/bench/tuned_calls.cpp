@@ -1,11 +1,11 @@
-// What it costs a validated call that its config is looked up: calls of a plugin with a tune file (a pinned config, and
-// one from the database) beside the same plugin without one, interleaved, medians over rounds.
+// Cost of the config lookup in a validated call: calls of a plugin with a tune file (a pinned config, and one from the
+// database) compared with the same plugin without one. Interleaved; medians over rounds.
 //
 //     cmake --preset release -DOPDOCK_BUILD_BENCHMARKS=ON && cmake --build build/release --target tuned-calls
 //     build/release/tests/bench/tuned-calls
 //
-// "repeated" is a call that its thread made before; "new shape" one of more shapes than a thread remembers, which is
-// validated, resolved and made ready each time, and where the config is looked up.
+// "repeated" is a call that its thread made before. "new shape" cycles through more shapes than a thread remembers, so
+// that each call is validated, resolved and made ready, which includes the config lookup.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -28,7 +28,7 @@ constexpr const char *configs =
     "schema: opdock.tune/1\nops:\n  fixture.knobs:\n    key: {n: exact}\n    configs: [{block: 1}, "
     "{block: 2}]\n";
 
-// A host with a copy of the plugin, and calls of more shapes than a thread remembers.
+// A host with a copy of the plugin, and calls with more shapes than a thread remembers.
 class Subject {
   public:
     Subject(const std::filesystem::path &folder, const std::string &tune_file, const std::string &imported) {
@@ -50,7 +50,7 @@ class Subject {
         op_ = std::make_unique<opdock::Op>(host_->op("fixture.knobs"));
     }
 
-    // Nanoseconds of one call.
+    // Nanoseconds per call.
     double repeated() { return timed(20'000, 1); }
     double new_shape() { return timed(2'048, shapes); }
     int64_t block() {

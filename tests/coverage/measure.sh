@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the unit tests and fails when they take less than 90 % of the branches of a stage of the host. Branches to where an
-# exception goes do not count. REPORT/STAGE.html shows the lines.
+# Runs the unit tests, and fails if they take less than 90 % of the branches of any stage of the host. Branches for
+# exceptions do not count. REPORT/STAGE.html shows the lines.
 #
 # usage: measure.sh SOURCE BUILD REPORT
 set -euo pipefail
@@ -17,7 +17,7 @@ stages=(
 )
 
 find "$build" -name '*.gcda' -delete
-# One case measures time, which counting branches takes.
+# One case measures time, which counting branches would distort.
 ctest --test-dir "$build" --tests-regex '^unit:' --exclude-regex 'takes long' --parallel "$(nproc)" --output-on-failure \
     --progress >"$report/tests.log" || {
     tail -n 40 "$report/tests.log" >&2

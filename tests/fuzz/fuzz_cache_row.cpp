@@ -1,4 +1,4 @@
-// A row of the scan cache, which anybody who may write to the file could have written.
+// A row of the scan cache, which may have been written by anybody with write access to the file.
 #include <string>
 
 #include "input.hpp"

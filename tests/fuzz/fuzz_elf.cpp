@@ -1,4 +1,4 @@
-// Everything that is read of a plugin's file before any of its code runs. The input is the file.
+// Everything that is read from a plugin's file before any of its code runs. The input is the file.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ using opdock::fuzz::require;
 
 namespace {
 
-// A file that lies in memory; the host opens it by its name.
+// A file in memory; the host opens it by name.
 class MemoryFile {
   public:
     MemoryFile() : descriptor_(memfd_create("libfuzzed.so", MFD_CLOEXEC)) { require(descriptor_ >= 0, "a file"); }
@@ -42,7 +42,7 @@ void check_rejection(RejectCode code, const std::string &message) {
     require(message.size() < 64 * 1024, "a rejection's message can be shown");
 }
 
-// What each reader says of the file when those before it are left out: inspection stops at the first that rejects.
+// Runs one reader on the file, whatever the others do: inspection would stop at the first one that rejects.
 template<class Read>
 void try_reader(Read read) {
     try {
@@ -70,7 +70,7 @@ void read_parts(const std::string &path) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     static const MemoryFile file;
     file.hold(data, size);
-    // What it remembers of this process's libraries would grow with every name that an input makes up.
+    // Made anew each time: it remembers libraries of this process, and would grow with every made-up name.
     LibraryVersions versions;
     const Inspection inspection = inspect(file.path(), versions);
     require(inspection.rejection || inspection.note, "a file that is taken has a note");

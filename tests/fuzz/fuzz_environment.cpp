@@ -1,5 +1,5 @@
-// What the environment says. The input has a line for each variable, NAME=VALUE; the first line may be "prefix P", and
-// "secure" stands for a process with raised privileges.
+// Environment variables. The input has one line per variable, NAME=VALUE. The first line may be "prefix P", and the
+// line "secure" stands for a process with raised privileges.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -28,7 +28,7 @@ Input read_input(std::string_view text) {
         const std::string_view line = text.substr(0, text.find('\n'));
         text.remove_prefix(std::min(line.size() + 1, text.size()));
         const std::size_t equals = line.find('=');
-        // As the system would have it: a value ends at the first NUL.
+        // As in a real environment, a value ends at the first NUL.
         if (line.starts_with(prefix_word)) {
             input.prefix = line.substr(prefix_word.size());
         } else if (line == "secure") {
@@ -41,7 +41,7 @@ Input read_input(std::string_view text) {
     return input;
 }
 
-// What an error of one variable must say.
+// Checks the error for one variable.
 template<class Read>
 void try_variable(const Environment &environment, Variable variable, Read read) {
     try {

@@ -1,4 +1,4 @@
-// plugin.json.
+// A plugin.json.
 #include <algorithm>
 #include <charconv>
 #include <string>

@@ -1,5 +1,5 @@
-// What a plugin's note says: the JSON inside the ELF note. Judged by the host of today and by one of a later ABI, which
-// takes more of them.
+// A plugin's note: the JSON inside the ELF note. It is judged by a host of today and by one of a later ABI, which
+// accepts more notes.
 #include <algorithm>
 #include <string>
 

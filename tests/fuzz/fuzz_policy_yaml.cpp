@@ -1,4 +1,4 @@
-// A policy file, read as the system's, which may enforce, and as anybody else's.
+// A policy file, read both as the system's, which may enforce, and as anybody else's.
 #include <set>
 #include <string>
 

@@ -1,5 +1,5 @@
-// What comes from plugin-probe, a process in which a stranger's code ran: taken apart, and a complete one replayed into
-// a registry twice, which must come to the same.
+// Output of plugin-probe, a process in which a stranger's code ran. It is parsed, and a complete transcript is replayed
+// into a registry twice; both must have the same result.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What a plugin's entry registers. The input is a script (registration_script.hpp).
+// Registrations by a plugin's entry. The input is a script (registration_script.hpp).
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     host.fail = fail_quietly;
     Signatures signatures;
     PluginIdentity identity{"fuzzed", "acme", "libfuzzed.so", size % 2 == 0, {"cpu"}};
-    identity.abi.minor += size / 2 % 2; // of a newer minor, much is no error
+    identity.abi.minor += size / 2 % 2; // for a newer minor, many faults are no errors
     Registrar registrar(identity, &host, signatures);
     opdock_registry *kept = nullptr;
     registrar.run([&](opdock_registry *registry) {

@@ -1,5 +1,5 @@
-// The language of signatures: reading, printing, comparing, and validating calls of what was read. The input is a
-// signature, or two with '%' between them, and after another '%' characters that choose the shapes of a call.
+// The signature language: reads, prints and compares signatures, and validates calls of them. The input is a signature,
+// or two separated by '%'; after another '%', characters choose the shapes of a call.
 #include <algorithm>
 #include <string>
 
@@ -36,7 +36,7 @@ void check_print(const Signature &signature) {
     require(parse_signature(signature.text) == signature, "what is printed reads back as it was");
     require(signature.n_params() <= max_parameters && signature.attributes.size() <= max_parameters,
             "a signature has no more parameters than are allowed");
-    // As the C API writes it: a string's default may have bytes that are no UTF-8.
+    // Replaces bad bytes as the C API does: a string's default may have bytes that are not UTF-8.
     const auto replace = nlohmann::json::error_handler_t::replace;
     const nlohmann::json json = nlohmann::json::parse(signature_json(signature).dump(-1, ' ', false, replace));
     const bool is_ascii =
@@ -64,7 +64,7 @@ void check_compare(const Signature &one, const Signature &other) {
     require(compare(other, one, nullptr) == reversed(compatibility), "it does not matter which comes first");
 }
 
-// A call with the outputs that were inferred for it is wrong only in what inference does not look at: memory.
+// With inferred outputs, a call can only be wrong in what inference does not look at: memory.
 bool is_about_memory(std::string_view message) {
     return message.find("larger than 64 bits can address") != std::string_view::npos ||
            message.find("overlaps") != std::string_view::npos ||

@@ -1,4 +1,4 @@
-// A tune file, in opdock's grammar or FlagGems', read, printed and used for an implementation with two knobs.
+// A tune file, in opdock's or FlagGems' grammar: read, printed, and used for an implementation with two knobs.
 #include <cstdint>
 #include <set>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using Type = YamlNode::Type;
 
-// What bounded_yaml.hpp promises of every tree.
+// Checks the guarantees of bounded_yaml.hpp for every tree.
 class Walk {
   public:
     explicit Walk(std::string_view text)
@@ -48,7 +48,7 @@ class Walk {
     std::size_t nodes_ = 0;
 };
 
-// The plugin that the file is for.
+// The plugin that the file belongs to.
 struct Acme : Implementation {
     Acme() {
         form = std::make_shared<const Signature>(parse_signature(
@@ -85,14 +85,14 @@ void use(const TuneFile &file) {
     }
 }
 
-// What is printed reads as the same, or is refused for a limit: in a name of 33 brackets, quoted, they count as levels.
+// Printed text reads back as the same file, or exceeds a limit: 33 brackets in a quoted name count as levels.
 void check_printed(const TuneFile &file) {
     std::string printed;
     try {
         printed = print_readable_tune_file(file);
     } catch (const Error &error) {
         std::string_view reason = error.what();
-        reason.remove_prefix(std::min(reason.find('('), reason.size())); // of what merging adds
+        reason.remove_prefix(std::min(reason.find('('), reason.size())); // skips the names that merging adds
         const auto says = [&](const char *limit) { return reason.find(limit) != std::string_view::npos; };
         require(says("nested deeper") || says("longer than") || says("more than ") || says("goes on after"),
                 "what is printed is refused for nothing but a limit");

@@ -1,4 +1,4 @@
-// What all fuzz targets have in common: the input as text, and what must hold whatever the input is.
+// Common parts of all fuzz targets: the input as text, and a check for properties that hold for every input.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace opdock::fuzz {
 
-// Ends the process, which libFuzzer takes for a finding and keeps the input.
+// Ends the process if the property does not hold. libFuzzer reports this as a finding and keeps the input.
 inline void require(bool holds, const char *what) {
     if (!holds) {
         std::fprintf(stderr, "does not hold: %s\n", what);

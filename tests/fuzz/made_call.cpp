@@ -9,8 +9,8 @@
 namespace opdock::fuzz {
 namespace {
 
-// Of dims, and strides. Small ones first, so that calls without choices are valid; the last do not fit into memory, or
-// are wrong.
+// Sizes of dims, and strides. Small ones come first, so that calls without choices are valid; the last ones do not fit
+// into memory or are invalid.
 constexpr std::array<int64_t, 10> sizes = {
     2, 0, 1, 3, 16, 128, 4096, int64_t{1} << 40, std::numeric_limits<int64_t>::max(), -1};
 constexpr std::array<uint32_t, 4> outside = {OPDOCK_F32, OPDOCK_I64, 0, 0xffffffff};
@@ -66,7 +66,7 @@ uint32_t MadeCall::choose(uint32_t count) {
     }
     const auto choice = static_cast<unsigned char>(choices_.front());
     choices_.remove_prefix(1);
-    return static_cast<uint32_t>(choice - '0') % count; // so that seeds are written in digits
+    return static_cast<uint32_t>(choice - '0') % count; // so that seeds can be written with digits
 }
 
 int64_t MadeCall::size_of(const core::Dim &dim) {
@@ -124,7 +124,7 @@ const DLTensor *MadeCall::input(const core::Parameter &parameter) {
 }
 
 opdock_value MadeCall::value_of(const core::AttributeSpec &attribute) {
-    if (choose(4) == 3) { // what another attribute would take
+    if (choose(4) == 3) { // a value of any type, which may suit another attribute
         opdock_value other = {};
         other.type = choose(8);
         return other.type == OPDOCK_VALUE_STRING ? opdock_value{OPDOCK_VALUE_STRING, 0, {.s = ""}} : other;

@@ -1,5 +1,5 @@
-// The arguments of a call that a signature might take: each name of a dim has a size, each dtype variable a dtype, and
-// now and then something is not as the signature wants it. Tensors point nowhere.
+// Arguments of a call that a signature might accept: each dim name has a size and each dtype variable a dtype. Now and
+// then something contradicts the signature. Tensors do not point to memory.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@ class MadeCall {
   public:
     MadeCall(const core::Signature &signature, std::string_view choices);
 
-    // The inputs and attributes, as inference takes them.
+    // The inputs and attributes, as passed to inference.
     const opdock_args &inputs_only();
-    // Outputs as they were inferred; one that was left out is absent.
+    // Takes outputs as inferred; omitted ones are absent.
     void take_outputs(const std::vector<core::InferredOutput> &specs);
     const opdock_args &whole();
 
@@ -31,7 +31,7 @@ class MadeCall {
         DLTensor tensor{};
     };
 
-    // The next choice out of so many; 0 when all are used up.
+    // The next choice from 0 to count - 1; 0 once all choices are used up.
     uint32_t choose(uint32_t count);
     int64_t size_of(const core::Dim &dim);
     Tensor &make(uint32_t dtype, std::vector<int64_t> shape);
@@ -44,7 +44,7 @@ class MadeCall {
     std::array<uint32_t, core::max_dtype_variables> dtypes_{};
     std::vector<int64_t> ellipsis_;
     uint32_t elements_ = 0;
-    std::deque<Tensor> tensors_; // stay where they are
+    std::deque<Tensor> tensors_; // a deque, so that they stay in place
     std::vector<const DLTensor *> inputs_;
     std::vector<const DLTensor *> outputs_;
     std::vector<uint32_t> list_sizes_;

@@ -1,4 +1,4 @@
-// Writes the seeds that are no text: shared objects, transcripts of what they registered in plugin-probe, and rows of
+// Writes the seeds that are not text: shared objects, transcripts of their registrations in plugin-probe, and rows of
 // the scan cache. Most are made from the fixtures, so that they follow every change of the formats.
 //
 //     make-fuzz-seeds PLUGIN-PROBE FOLDER FIXTURE.so...
@@ -33,7 +33,7 @@ std::string_view text_of(const std::vector<std::byte> &bytes) {
     return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
-// False, with the reason on stderr, when the probe cannot be started.
+// Returns false, with the reason on stderr, if the probe cannot be started.
 bool make_seeds(const fs::path &fixture, const std::string &probe, const fs::path &folder) {
     const std::string file = fixture.filename().string();
     const std::string name = fixture.stem().string();
@@ -43,7 +43,7 @@ bool make_seeds(const fs::path &fixture, const std::string &probe, const fs::pat
     HeldDirectories directories;
     const HeldDirectoryPtr directory = directories.of(fixture);
     std::string why;
-    // Without a limit to its memory, which the sanitizer it was built with would exceed.
+    // No memory limit: the sanitizer that the probe was built with would exceed it.
     const ProbeLimits limits = {std::chrono::seconds(20), 0, 0};
     std::optional<ProbeResult> result = run_probe(probe, *directory, file, limits, false, &why);
     if (!result) {
@@ -62,12 +62,12 @@ bool make_seeds(const fs::path &fixture, const std::string &probe, const fs::pat
             scan.transcript = std::make_shared<const Transcript>(std::move(std::get<Transcript>(judged)));
         }
     }
-    scan.identity = {1, 2, 3, 4, 5}; // else every build would have other seeds
+    scan.identity = {1, 2, 3, 4, 5}; // fixed, or each build would have other seeds
     write(folder / "cache_row" / name, text_of(encode_scan(scan)));
     return true;
 }
 
-// A few hundred bytes each, which libFuzzer can change all over in a second; linkers write sixteen thousand.
+// Makes files of a few hundred bytes, which libFuzzer can mutate all over within a second; linkers write 16,000.
 void make_small_files(const fs::path &folder) {
     using namespace opdock::test;
     const std::string json = OPDOCK_NOTE_JSON("acme", "1.0", "acme", "cpu", "");

@@ -1,5 +1,5 @@
-// "FILE:LINE:COLUMN: what is wrong", as everything that reads files for people begins its messages, and messages of
-// lines.
+// Checks of error messages: the form "FILE:LINE:COLUMN: what is wrong", used by all readers of files that people write,
+// and messages of several lines.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace opdock::fuzz {
 
-// The number at the start of `text`, which is taken away; 0 when there is none.
+// Removes the number at the start of `text` and returns it; 0 if there is none.
 inline std::size_t take_number(std::string_view &text) {
     std::size_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -19,7 +19,7 @@ inline std::size_t take_number(std::string_view &text) {
     return error == std::errc() ? number : 0;
 }
 
-// That a message says where in `text`, the content of `file`, something is wrong, and stays short enough to show.
+// Checks that a message states where in `text`, the content of `file`, the error is, and is short enough to show.
 inline void check_place(std::string_view message, const std::string &file, std::string_view text) {
     require(message.size() < 2048, "a message can be shown");
     require(message.starts_with(file + ":"), "a message names the file");
@@ -33,7 +33,7 @@ inline void check_place(std::string_view message, const std::string &file, std::
     require(message.starts_with(": ") && message.size() > 2, "a message says what is wrong");
 }
 
-// Calls `check` with each line of a message that tells all that is wrong at once.
+// Calls `check` with each line of a message that reports several errors at once.
 template<class Check>
 void check_lines(std::string_view message, Check check) {
     std::size_t count = 0;

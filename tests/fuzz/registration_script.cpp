@@ -9,10 +9,10 @@
 namespace opdock::fuzz {
 namespace {
 
-constexpr std::size_t most_items = 2000;       // keeps an input fast
-constexpr std::uint32_t most_pointers = 70000; // in an array of knobs; more than a host looks at
+constexpr std::size_t most_items = 2000;       // keeps each input fast
+constexpr std::uint32_t most_pointers = 70000; // in an array of knobs; more than a host reads
 
-// Stands in for every function of a plugin: the host only looks whether it is there.
+// Stands in for every function of a plugin: the host only checks that it is not null.
 void function() {}
 
 class Item {
@@ -46,7 +46,7 @@ class Item {
     const ScriptItem &item_;
 };
 
-// A copy of a struct in memory of its own, as large as the struct says that it is: what the host reads beyond that is
+// A copy of a struct in its own allocation, of the size that its struct_size states: reading beyond it is
 // a finding.
 class Given {
   public:
@@ -127,8 +127,8 @@ opdock_knob knob_of(const Item &item) {
     return knob;
 }
 
-// The knobs of an implementation, as many pointers as it counts: the last of them again and again when it counts more
-// than there are.
+// The knobs of an implementation: an array of `count` pointers. If there are fewer knobs, the last pointer is repeated
+// to fill it.
 class Knobs {
   public:
     Knobs(const std::vector<ScriptItem> &knobs, std::uint32_t count) {

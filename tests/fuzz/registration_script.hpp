@@ -1,5 +1,5 @@
-// A sequence of calls of a registry as text, so that an input can be read, written by hand and mutated by words. A line
-// of one word begins a call or a knob; a line "FIELD VALUE" sets a field of it:
+// A sequence of registry calls as text, so that an input can be read, written by hand and mutated word by word. A line
+// of one word begins a call or a knob; a line "FIELD VALUE" sets one of its fields:
 //
 //     op
 //     signature acme.f(x: T[n]) -> (y: T[n])
@@ -14,9 +14,9 @@
 //     maximum 64
 //     default 8
 //
-// What is not set is zero or null, but for struct_size, kind and the type of a knob, which are sound. A line "kernel"
-// sets that function; after "all_functions" those are set that are not named. "null" passes null in place of the
-// struct, "no_knobs" in place of the knobs.
+// Fields that are not set are zero or null, except struct_size, kind and a knob's type, which have valid values. A line
+// "kernel" sets that function; after "all_functions", every function that is not named is set too. "null" passes null
+// instead of the struct, "no_knobs" instead of the knobs.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace opdock::fuzz {
 
-// One call and what it is given, or a knob.
+// One call with its fields, or one knob.
 struct ScriptItem {
     std::string word;
     std::map<std::string, std::string> fields;
@@ -38,8 +38,8 @@ struct ScriptItem {
 
 std::vector<ScriptItem> read_script(std::string_view text);
 
-// Calls the registry as the script says; what it passes is what a C program may pass: strings end, and a struct lies in
-// memory of as many bytes as its struct_size says. Returns the script's "return" or OPDOCK_OK.
+// Calls the registry as the script says, with arguments that a C program could pass: strings are terminated, and each
+// struct has as much memory as its struct_size states. Returns the script's "return", or OPDOCK_OK.
 opdock_status run_script(const std::vector<ScriptItem> &script, opdock_registry *registry);
 
 } // namespace opdock::fuzz

@@ -40,7 +40,7 @@ CapturedCall::CapturedCall(const opdock::Host &host, const opdock::Op &op, const
     place_all(inputs_, signature.inputs, true);
     place_all(outputs_, signature.outputs, false);
     check_cuda("waiting for the device",
-               cudaDeviceSynchronize()); // what was allocated on one stream is used on another
+               cudaDeviceSynchronize()); // memory allocated on one stream is used on another
     pointers_ = opdock::op_call::pointers_of(signature, inputs_, outputs_);
     call_ = std::make_unique<opdock::op_call::Call>(signature, inputs_, outputs_, one.attributes, device);
 }
@@ -100,7 +100,7 @@ std::vector<std::vector<std::byte>> CapturedCall::written() const {
     return all;
 }
 
-// Bytes, or elements of an implementation that is not deterministic.
+// Counts bytes, or, if the implementation is not deterministic, elements.
 size_t CapturedCall::count_different(const Placed &of, const std::vector<std::byte> &eager,
                                      const std::vector<std::byte> &replayed, bool is_deterministic) {
     size_t different = 0;
@@ -128,7 +128,7 @@ std::string CapturedCall::compare_replay(bool is_deterministic) {
     run();
     const std::vector<std::vector<std::byte>> eager = written();
     const Graph graph(stream_, [&] { run(); });
-    for (const int poison : {0x7b, 0xff}) { // a second time, since a graph is there to be replayed
+    for (const int poison : {0x7b, 0xff}) { // twice, since graphs are made to be replayed
         reset(poison);
         graph.launch(stream_);
         const std::vector<std::vector<std::byte>> replayed = written();

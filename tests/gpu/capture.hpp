@@ -1,4 +1,4 @@
-// One call of an implementation, run on a stream and run out of a CUDA graph.
+// One call of an implementation, run on a stream and replayed from a CUDA graph.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ namespace gpu_tests {
 
 class CapturedCall {
   public:
-    // Places the inputs. Throws opdock::Error when the op does not take such a call.
+    // Places the inputs. Throws opdock::Error if the op does not take such a call.
     CapturedCall(const opdock::Host &host, const opdock::Op &op, const opdock::op_call::Signature &signature,
                  const opdock::plugin_check::Case &one, const std::vector<opdock::op_call::Tensors> &inputs,
                  DLDevice device, cudaStream_t stream);
 
-    // False when the implementation declines the call, or it is none of the op. Throws opdock::Error for every other
-    // failure.
+    // Returns false if the implementation declines the call or does
+    // not belong to the op. Throws opdock::Error on any other failure.
     bool prepare(const opdock::Op &op, const opdock::Policy &policy);
 
-    // "" when a replayed graph leaves the same bits as the run before it, else what differs; of an implementation that
-    // does not promise that, the same numbers to 1 % of the largest. Throws when anything fails.
+    // Returns "" if a replayed graph gives the same bits as the preceding run, or, if the implementation does not
+    // promise that, numbers within 1 % of the largest. Otherwise it says what differs. Throws on any failure.
     std::string compare_replay(bool is_deterministic);
 
   private:

@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime as exceptions.
+// Turns errors of the CUDA runtime into exceptions.
 #pragma once
 
 #include <stdexcept>
@@ -8,7 +8,7 @@
 
 namespace gpu_tests {
 
-// Throws std::runtime_error with the runtime's words.
+// Throws std::runtime_error with the runtime's message.
 inline void check_cuda(const char *what, cudaError_t error) {
     if (error != cudaSuccess) {
         throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +

@@ -27,7 +27,7 @@ int number_of(const std::string &option, const std::string &value, int smallest)
         if (end == value.size() && found >= smallest) {
             return found;
         }
-    } catch (const std::logic_error &) { // not a number, or too large a one: said below
+    } catch (const std::logic_error &) { // not a number, or too large: reported below
     }
     throw WrongUsage(option + " " + value + ": expected a number from " + std::to_string(smallest));
 }

@@ -1,4 +1,4 @@
-// Command lines of options that each have a value, and programs that are started by them.
+// Command lines in which each option has a value, and the start of programs that use them.
 #pragma once
 
 #include <functional>
@@ -15,19 +15,19 @@ struct WrongUsage : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// What is done with the value of each option. Throws WrongUsage for any other.
+// The handler of each option's value. Throws WrongUsage for any other option.
 using Options = std::map<std::string, std::function<void(const std::string &value)>>;
 void parse(const std::vector<std::string> &arguments, const Options &options);
 
-// Throws WrongUsage unless it is a whole number of at least `smallest`.
+// Throws WrongUsage unless `value` is a whole number of at least `smallest`.
 int number_of(const std::string &option, const std::string &value, int smallest);
 
-// run() with the arguments, or --help. Returns the exit code: what run() returns, 2 after WrongUsage, or 1 after any
-// other exception.
+// Calls run() with the arguments, or prints the usage for --help. Returns the exit code: that of run(), 2 after
+// WrongUsage, or 1 after any other exception.
 int run_program(const char *name, const char *usage, int argc, char **argv,
                 const std::function<int(const std::vector<std::string> &arguments)> &run);
 
-// Nothing where `path`, the value of --json, is empty.
+// Writes nothing if `path`, the value of --json, is empty.
 void write_json(const std::string &path, const nlohmann::json &document);
 
 } // namespace gpu_tests

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t count = 1024;
-constexpr int launches_of_batch = 200; // fewer than the device queues, so that the host never waits for it
+constexpr int launches_of_batch = 200; // fewer than the device queues, so that the host never waits for the device
 constexpr int calls_of_graph = 100;
 constexpr int replays_of_batch = 20;
 
@@ -40,7 +40,7 @@ class Vectors {
     float *operator[](size_t i) const { return static_cast<float *>(buffers_[i].get()); }
     const opdock::Tensor &tensor(size_t i) const { return tensors_[i]; }
 
-    // What those from `begin` to `end` hold after `work`, before which it is garbage.
+    // The contents of vectors `begin` to `end` after `work`; before it they are filled with `garbage`.
     template<class Work>
     std::vector<std::byte> bytes_after(size_t begin, size_t end, int garbage, cudaStream_t stream, Work work) const {
         constexpr size_t bytes = count * sizeof(float);

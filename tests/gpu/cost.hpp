@@ -1,4 +1,4 @@
-// What a launch costs the host with opdock and without it, and what a captured graph costs the device.
+// The host's cost of a launch with and without opdock, and the device's cost of a captured graph.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace gpu_tests {
 
-// Microseconds ("call") of a launch of an empty kernel, of a prepared call and of a call by handle of `op` on vectors
-// of 1024 f32; and ("graph") of a replay of a graph of 100 captured calls, beside one of the same kernels with the same
-// parameters that was made by hand. See race(). "problems": what is wrong with the captured graph, which has to have
-// one kernel for each call and nothing else. Throws when `impl_id` does not take such a call.
+// Microseconds ("call") of a launch of an empty kernel, of a prepared call, and of a call by handle, of `op`
+// on vectors of 1024 f32; and ("graph") of a replay of a graph of 100 captured calls, and of a hand-made
+// graph of the same kernels with the same parameters. See race(). "problems": defects of the captured graph,
+// which must have one kernel per call and nothing else. Throws if `impl_id` does not take such a call.
 nlohmann::json measure_cost(const opdock::Host &host, const std::string &op, const std::string &impl_id,
                             DLDevice device, cudaStream_t stream, int rounds);
 

@@ -37,7 +37,7 @@ void find(void *library, const char *name, Function &function) {
     }
 }
 
-// The same library that the plugin opens.
+// Opens the same library as the plugin.
 void *open_library() {
     std::string why_not;
     for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
@@ -78,7 +78,7 @@ void check(const char *what, cublasStatus_t status) {
     }
 }
 
-// What the library made, destroyed by a function of its table.
+// An object made by the library, and destroyed by a function of its table.
 template<class Made, auto destroy>
 struct Destroyed {
     Made made = nullptr;
@@ -103,7 +103,7 @@ void set(const Operation &operation, cublasLtMatmulDescAttributes_t attribute, c
     check("describing the product", functions().operation_set(operation.made, attribute, &value, sizeof value));
 }
 
-// cuBLASLt's matrices are column-major: the transpose of a row-major one.
+// cuBLASLt's matrices are column-major: the transposes of row-major ones.
 void describe(Layout &layout, cudaDataType_t type, int64_t rows, int64_t columns) {
     check("describing a matrix", functions().layout_create(&layout.made, type, static_cast<uint64_t>(columns),
                                                            static_cast<uint64_t>(rows), columns));
@@ -114,7 +114,7 @@ void describe(Layout &layout, cudaDataType_t type, int64_t rows, int64_t columns
 struct DirectLinear::State {
     explicit State(const Linear &of) : linear(of) {
         check("starting cuBLASLt", functions().create(&handle.made));
-        // output^T = weight input^T, of which cuBLASLt sees weight^T and input^T.
+        // output^T = weight input^T, where cuBLASLt sees weight^T and input^T.
         check("describing the product", functions().operation_create(&operation.made, CUBLAS_COMPUTE_32F, CUDA_R_32F));
         set(operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
         set(operation, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);

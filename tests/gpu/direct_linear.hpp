@@ -1,4 +1,4 @@
-// A linear layer by cuBLASLt alone, as a program without opdock would call it.
+// A linear layer through cuBLASLt alone, as a program without opdock would call it.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace gpu_tests {
 
-// output[rows, columns] = input[rows, depth] weight[columns, depth]^T + bias[columns], row-major, in bf16. With scales
-// input and weight are e4m3, and multiplied by them.
+// output[rows, columns] = input[rows, depth] weight[columns, depth]^T + bias[columns], row-major, in bf16. If there are
+// scales, input and weight are e4m3 and are multiplied by them.
 struct Linear {
     int64_t rows, columns, depth;
     const void *input, *weight, *bias;
@@ -19,11 +19,11 @@ struct Linear {
     const void *input_scale = nullptr, *weight_scale = nullptr;
 };
 
-// With what cuBLASLt's heuristic names first for a workspace of at most 32 MiB, summed in f32, the bias in the
-// epilogue.
+// Uses the first algorithm of cuBLASLt's heuristic for a workspace
+// of at most 32 MiB, with f32 sums and the bias in the epilogue.
 class DirectLinear {
   public:
-    // Throws with the loader's or cuBLASLt's words. Borrows the tensors.
+    // Throws with the loader's or cuBLASLt's message. Borrows the tensors.
     explicit DirectLinear(const Linear &linear);
     ~DirectLinear();
     DirectLinear(const DirectLinear &) = delete;
@@ -31,8 +31,8 @@ class DirectLinear {
 
     void run(cudaStream_t stream) const;
 
-    size_t workspace_size() const; // that the algorithm uses
-    static std::string version();  // of cuBLASLt: "13.1.0"
+    size_t workspace_size() const; // used by the algorithm
+    static std::string version();  // cuBLASLt's: "13.1.0"
 
   private:
     struct State;

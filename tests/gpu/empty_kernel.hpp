@@ -1,4 +1,4 @@
-// A kernel launched as a program without a host would launch it, to compare with.
+// Launches a kernel as a program without a host would, for comparison.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace gpu_tests {
 
-// The parameters and the grid of a kernel that adds vectors, and nothing done.
+// A kernel with the parameters and the grid of one that adds vectors, but which does nothing.
 cudaError_t launch_empty(const float *a, const float *b, float *output, int64_t count, float alpha,
                          cudaStream_t stream);
 

@@ -17,7 +17,7 @@ constexpr size_t bytes = count * sizeof(float);
 constexpr opdock::OpDeclaration copy_op{"gputests.copy(input: f32[n]) -> (output: f32[n])"};
 
 std::atomic<int> told{0};
-std::atomic<bool> is_open{false}; // the gate that holds a stream up
+std::atomic<bool> is_open{false}; // the gate that blocks a stream
 
 void tell(void *argument) {
     ++*static_cast<std::atomic<int> *>(argument);
@@ -44,7 +44,7 @@ void copy_on(cudaStream_t stream, void *to, const void *from) {
     check_cuda("copying", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
 }
 
-// By way of memory that it allocates; under capture, where there is none, directly.
+// Copies through memory from the host's allocator; under capture, where allocation is not possible, directly.
 opdock::Status copy(const opdock::Call &call) {
     const opdock_host_api *host = call.c().host;
     const opdock_allocator *allocator = opdock_allocator_of(host);

@@ -1,4 +1,4 @@
-// What a host offers to plugins that run on a GPU: memory in stream order, and to be told when work has run.
+// The host's extensions for plugins on a GPU: stream-ordered memory, and notification when work has completed.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace gpu_tests {
 
-// By an op of this program whose kernel copies through memory of the host's allocator and asks to be told; called while
-// `stream` is held up, and captured. What is wrong, a sentence each.
+// Tests them with an op of this program, whose kernel copies through allocated memory and requests a
+// notification. It is called while `stream` is blocked, and under capture. Returns one sentence per problem.
 std::vector<std::string> try_extensions(const opdock::Host &host, DLDevice device, cudaStream_t stream);
 
 } // namespace gpu_tests

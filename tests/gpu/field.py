@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Races opdock's GPU plugin with what a user would take instead, on shapes of real models that a seed draws.
+"""Races opdock's GPU plugin against its alternatives, on shapes of real models that are drawn by a seed.
 
-A row is an op, a shape and a dtype: the device time of 16 calls in a CUDA graph, of one call, by opdock through its
-Python package and by each peer on the same tensors: torch, torch.compile, Liger, FlagGems; sdpa's backends for
-attention, FlashInfer for decoding; torch._scaled_mm and torch._grouped_mm, which are cuBLASLt, for products in 8 bits and
-of groups. All are captured in one process and replayed in turn, in each round in another order; times are medians over the
-rounds. What each computes is compared with what opdock computes, within the tolerance of the dtype.
+A row is an op, a shape and a dtype, with the device time per call (measured with 16 calls in a CUDA graph) for opdock,
+through its Python package, and for each peer on the same tensors: torch, torch.compile, Liger and FlagGems; for
+attention, sdpa's backends, and for decoding, FlashInfer; for 8-bit and grouped products, torch._scaled_mm and
+torch._grouped_mm, which use cuBLASLt. All are captured in one process and replayed in turn, in a different order in
+each round; times are medians over the rounds. Each peer's results are compared with opdock's, within the tolerance of
+the dtype.
 
-Rows come in rounds over all ops and dtypes, so that a run that ends early has some shapes of each. Exit codes: 0 all rows
-that were begun were compared and agree; 1 some failed; 2 wrong usage.
+Rows are ordered in rounds over all ops and dtypes, so that a run that ends early has some shapes of each. Exit codes:
+0 all rows that were begun were compared and agree; 1 some failed; 2 wrong usage.
 """
 
 import argparse
@@ -23,9 +24,9 @@ import time
 import field_shapes
 import field_table
 
-CALLS = 16  # in a graph
-SLOW_PEERS = ("torch.compile", "flag_gems")  # which compile and tune for each shape
-MOST_SECONDS = 8  # a peer whose preparing takes longer is left out of the op's other rows
+CALLS = 16  # per graph
+SLOW_PEERS = ("torch.compile", "flag_gems")  # they compile and tune for each shape
+MOST_SECONDS = 8  # a peer that takes longer to prepare is left out of the op's other rows
 
 EXAMPLES = """examples:
   field.py --json field.json                                    everything: hours with all of torch.compile
@@ -64,7 +65,7 @@ def parse_arguments():
 
 
 def plan(arguments):
-    """Rows without results: the first shape of each op in each dtype, then the second."""
+    """Rows without results: the first shape of each op in each dtype, then the second shapes, and so on."""
     ops = [op for op in field_shapes.KINDS if not arguments.op or op.split()[0] in arguments.op]
     shapes = {op: field_shapes.shapes(op, arguments.seed, arguments.shapes) for op in ops}
     return [
@@ -99,7 +100,7 @@ def tensors(value):
 
 
 def deviation(ours, theirs, dtype):
-    """The largest difference as a multiple of what the dtypes allow, of those outputs that both have."""
+    """The largest difference, as a multiple of what the dtypes allow, over the outputs that both have."""
     import torch
 
     allowed = {torch.float32: 3e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.float8_e4m3fn: 0.15}
@@ -111,7 +112,7 @@ def deviation(ours, theirs, dtype):
         scale = b.float().square().mean().sqrt() + 1e-20
         parts = zip(a.flatten().split(1 << 24), b.flatten().split(1 << 24), strict=True)
         found = [((x.float() - y.float()).abs() / (y.float().abs() + scale)).amax() for x, y in parts if x.numel()]
-        # NaN compares as larger.
+        # NaN counts as larger.
         worst = max([worst or 0.0, *(float(one.nan_to_num(1e9)) / limit for one in found)])
     return worst
 
@@ -126,7 +127,7 @@ def captured(run, pool):
             run()
         graph.capture_end()
     except Exception:
-        # Else all that is allocated and drawn after it fails.
+        # Otherwise later allocations and random numbers fail.
         with contextlib.suppress(Exception):
             graph.capture_end()
         device = torch.cuda.current_device()
@@ -145,7 +146,7 @@ class Contender:
         self.replays = max(1, min(8, int(150 / max(self.replay() * CALLS, 1))))
 
     def replay(self):
-        """Microseconds of one call."""
+        """Returns the microseconds of one call."""
         import torch
 
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -165,19 +166,19 @@ class Race:
         self.arguments, self.cases, self.torch = arguments, field_cases, torch
         self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         with torch.cuda.stream(self.stream):
-            # As long as there is a graph of it, the memory of graphs that are gone is taken again.
+            # While the pool has a live graph, memory of destroyed graphs is reused.
             self.first = captured(lambda: torch.zeros(1, device="cuda"), self.pool)
-        self.seconds = {}  # that preparing each contender took, all rows together
-        self.left_out = set()  # peers of ops
+        self.seconds = {}  # total time to prepare each contender, over all rows
+        self.left_out = set()  # (peer, op)
 
     def prepare(self, row, name, make, ours):
-        """The contender, or None and what is wrong in the row; and what it computes."""
+        """Returns the contender, or None and an error in the row; and its results."""
         begin = time.monotonic()
         try:
             run = make()
             found = run()
             self.compare(row, name, ours, found)
-            self.torch.cuda.set_sync_debug_mode("error")  # what waits for the device cannot be captured
+            self.torch.cuda.set_sync_debug_mode("error")  # work that waits for the device cannot be captured
             try:
                 run()
             finally:
@@ -185,8 +186,8 @@ class Race:
             self.torch.cuda.synchronize()
             return Contender(run, self.pool), found
         except NotImplementedError:
-            return None, None  # it is not here
-        except Exception as error:  # noqa: BLE001 - what a peer cannot do must not end the others
+            return None, None  # not available
+        except Exception as error:  # noqa: BLE001 - a peer's failure must not stop the others
             row["errors"][name] = first_line(error)
             with contextlib.suppress(Exception):
                 self.torch.cuda.synchronize()
@@ -198,7 +199,7 @@ class Race:
                 self.left_out.add((name, row["op"]))
 
     def compare(self, row, name, ours, found):
-        if ours is None or row["op"].startswith("dropout"):  # whose random numbers are others
+        if ours is None or row["op"].startswith("dropout"):  # its random numbers differ
             return
         apart = deviation(ours, found, self.cases.DTYPES[row["dtype"]])
         row["apart"][name] = apart
@@ -236,7 +237,7 @@ class Race:
             row["times"] = {name: statistics.median(one.times) for name, one in contenders.items()}
 
     def compile(self, row):
-        """As a process that compiles before: what is found stays in the caches of torch and Triton."""
+        """For a process that compiles ahead: the results stay in the caches of torch and Triton."""
         with self.torch.cuda.stream(self.stream):
             self.torch._dynamo.reset()
             case = self.cases.make(row["op"], row["dims"], row["dtype"])
@@ -253,7 +254,7 @@ class Race:
 
 def setup(arguments):
     sys.path[:0] = [os.path.expanduser(path) for path in arguments.path]
-    # Each process chooses the configurations itself: those that compile before disturb each other.
+    # Each process chooses the configurations itself: otherwise compiling processes interfere with each other.
     os.environ.setdefault("TORCHINDUCTOR_AUTOTUNE_LOCAL_CACHE", "0")
     if arguments.worker >= 0:
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
@@ -274,11 +275,11 @@ def setup(arguments):
 
 
 def begin_compiling(arguments, rows):
-    """Processes that compile; what they do not reach is compiled when its turn comes."""
+    """Starts processes that compile ahead; rows that they do not reach are compiled when it is their turn."""
     jobs = min(arguments.jobs, sum(row["compiled"] for row in rows) // 4)
     command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--seed", str(arguments.seed)]
     command += ["--jobs", str(max(1, jobs))]
-    with open(arguments.json + ".workers", "w") as log:  # what they say
+    with open(arguments.json + ".workers", "w") as log:  # their output
         return [subprocess.Popen([*command, "--worker", str(i)], stdout=log, stderr=log) for i in range(jobs)]
 
 
@@ -335,7 +336,7 @@ def main():
             break
         try:
             race.measure(row)
-        except Exception as error:  # noqa: BLE001 - a shape that does not fit must not end the others
+        except Exception as error:  # noqa: BLE001 - a shape that does not fit must not stop the others
             row.setdefault("errors", {})["row"] = first_line(error)
             recent = [*document["rows"][-3:], row]
             if len(recent) == 4 and all("row" in one["errors"] for one in recent):

@@ -1,4 +1,4 @@
-"""What field.py races: for each op, shape and dtype a Case, with the peers that the op has."""
+"""The contenders of field.py: for each op, shape and dtype a Case, with the peers that the op has."""
 
 import functools
 
@@ -17,7 +17,7 @@ except ImportError:
     flashinfer = None
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
-# torch's names of what sdpa has; the fastest one counts.
+# torch's names of sdpa's backends; the fastest one counts.
 BACKENDS = {
     "torch cudnn": torch.nn.attention.SDPBackend.CUDNN_ATTENTION,
     "torch flash": torch.nn.attention.SDPBackend.FLASH_ATTENTION,
@@ -27,9 +27,9 @@ E4M3 = torch.float8_e4m3fn
 
 
 def opdock(case):
-    """A function without arguments that calls the op on the case's inputs, with its optional outputs where it has some."""
+    """A function without arguments that calls the op on the case's inputs, with the case's optional outputs."""
     if case.op in ("attention_fwd", "attention_bwd"):
-        # A prepared call: what cuDNN has no kernel for is not tried by others while it is captured.
+        # A prepared call, so that no other implementation is tried during the capture if cuDNN has no kernel.
         prepared = getattr(host(), case.op).prepare(*case.inputs, outputs=list(case.outputs), **case.attributes)
         return lambda: prepared(*case.inputs)
     packet = getattr(torch.ops.opdock, case.op)
@@ -45,7 +45,8 @@ def fused_rope(op, dims, dtype):
     tokens, heads, keys, size = dims
     q, k = numbers(tokens, 1, heads, size, dtype=dtype), numbers(tokens, 1, keys, size, dtype=dtype)
     freqs = numbers(tokens, 1, 1, size // 2, dtype=torch.float32, low=0.0, high=6.0).repeat(1, 1, 1, 2)
-    # Liger rotates in place and takes cosines and sines: not timed, as a model makes them once for all its layers.
+    # Liger rotates in place and takes cosines and sines. Making them is not timed, as a model does it once for all
+    # layers.
     cos, sin = freqs[:, 0, 0][None].cos().to(dtype), freqs[:, 0, 0][None].sin().to(dtype)
     in_place = (one.clone().permute(1, 2, 0, 3) for one in (q, k))
     peers = of(lambda q, k, freqs: (rope(q, freqs), rope(k, freqs)), q, k, freqs)
@@ -120,9 +121,9 @@ def quantize(op, dims, dtype):
 
 
 def sdpa(name, q, k, v, is_causal):
-    """Of queries and keys as opdock has them, whose heads stand behind their positions."""
+    """Attention on queries and keys with opdock's memory layout, in which heads come after positions."""
     grouped = q.shape[1] != k.shape[1]
-    if name == "torch efficient" and grouped:  # which has no groups
+    if name == "torch efficient" and grouped:  # it does not support groups
         k, v = (one.repeat_interleave(q.shape[1] // k.shape[1], 1) for one in (k, v))
         grouped = False
 
@@ -160,7 +161,7 @@ def attention(op, dims, dtype):
 
 
 def decode(op, dims, dtype):
-    """torch has no pages: its caches are dense, and all lengths are the same."""
+    """torch has no paged caches: its caches are dense, and all lengths are equal."""
     sequences, keys, heads, key_heads, size, page = dims
     pages = -(-keys // page)
     q = numbers(sequences, heads, size, dtype=dtype)
@@ -247,7 +248,7 @@ MAKE = {
 
 
 def make(label, dims, dtype_name):
-    """The Case of an op as field_shapes.KINDS calls it."""
+    """The Case of an op, with the label that field_shapes.KINDS gives it."""
     dtype = DTYPES[dtype_name]
     op, *outputs = label.split(" +")
     if op in MAKE:

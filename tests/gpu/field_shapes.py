@@ -38,7 +38,7 @@ HEADS = (  # query heads, key heads, elements
     (8, 4, 256),
     (16, 8, 256),
 )
-EXPERTS = (  # experts, of a token, hidden size, elements in each
+EXPERTS = (  # experts, experts per token, hidden size, elements of each
     (8, 2, 4096, 14336),
     (32, 4, 2880, 2880),
     (60, 4, 2048, 1408),
@@ -49,7 +49,7 @@ EXPERTS = (  # experts, of a token, hidden size, elements in each
 )
 CLASSES = {"small": (1, 64), "middle": (65, 512), "large": (513, 65536)}
 
-# The kind of each op's shapes, in the order of the table. After a "+" is an optional output that is made.
+# The kind of each op's shapes, in the order of the table. After a "+" comes a requested optional output.
 KINDS = {
     "rmsnorm_fwd": "hidden",
     "rmsnorm_bwd +grad_weight": "hidden",
@@ -90,7 +90,7 @@ KINDS = {
 }
 DTYPES = ("bf16", "f16", "f32")
 
-# A tensor has at most so many elements, and a product so many multiplications.
+# Limits for the elements of a tensor, and for the multiplications of a product.
 MOST_ELEMENTS, MOST_LOGITS, MOST_CACHE, MOST_PRODUCTS = 1 << 27, 1 << 28, 1 << 29, 1 << 37
 
 
@@ -103,7 +103,7 @@ class Shape(NamedTuple):
 
 
 def rows(generator, of_class, most):
-    """A number of rows of that class, at most `most` where that class has so few; every second one is a round number."""
+    """A number of rows of the class, at most `most` if the class has numbers that small; half are round numbers."""
     low, high = CLASSES[of_class]
     high = max(low, min(high, most))
     count = round(2 ** generator.uniform(low.bit_length() - 1, high.bit_length()))
@@ -154,7 +154,7 @@ def draw(generator, kind, of_class):
 
 
 def shapes(op, seed, count=24):
-    """A third of each class, in turn."""
+    """A third of the shapes for each class, in turn."""
     generator = random.Random(f"{seed} {op}")
     classes = list(CLASSES)
     found = []

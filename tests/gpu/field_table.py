@@ -1,4 +1,4 @@
-"""Tables of what field.py measured, of one run or of two: how long opdock takes as a ratio to the fastest peer."""
+"""Tables of the results of one or two runs of field.py: the ratio of opdock's time to that of the fastest peer."""
 
 import math
 from collections import defaultdict
@@ -16,20 +16,20 @@ def geomean(values):
 
 
 def fastest(row):
-    """The fastest peer of a row and its time, or None where there is none. Those that compute something else do not count."""
+    """The fastest peer of a row and its time, or None. Peers that compute something else do not count."""
     others = {"opdock", *row.get("wrong", {})}
     peers = {name: time for name, time in row.get("times", {}).items() if name not in others}
     return min(peers.items(), key=lambda one: one[1]) if peers else None
 
 
 def ratio(row):
-    """None where opdock or every peer is missing."""
+    """None if opdock or every peer is missing."""
     best = fastest(row)
     return row["times"]["opdock"] / best[1] if best and "opdock" in row["times"] else None
 
 
 def failed(row):
-    """Whether opdock cannot compute it, or a peer says otherwise."""
+    """True if opdock cannot compute the row, or a peer disagrees."""
     return bool(row.get("wrong")) or not {"opdock", "row"}.isdisjoint(row.get("errors", {}))
 
 
@@ -65,7 +65,7 @@ def heading(document):
 
 
 def by_op(rows):
-    """A line for each op, of each dtype and class."""
+    """A line for each op, dtype and class."""
     dtypes = [dtype for dtype in ("bf16", "f16", "f32") if any(row["dtype"] == dtype for row in rows)]
     line = "%-38s %5s" + " %6s" * (len(dtypes) + 4) + " %6s"
     found = [line % ("op", "rows", *dtypes, "all", *CLASSES, f">{SLOW:.2f}")]
@@ -81,7 +81,7 @@ def by_op(rows):
 
 
 def peers_of(rows):
-    """How often each peer is the fastest, and how it does where it is there."""
+    """The number of rows in which each peer is the fastest, and its geomean over the rows that it has."""
     found = [f"{'peer':<28} {'rows':>6} {'fastest':>8} {'ours/its':>10}"]
     for name in sorted({name for row in rows for name in row.get("times", {})} - {"opdock"}):
         those = [row for row in rows if name in row["times"] and "opdock" in row["times"]]
@@ -99,7 +99,7 @@ def key_of(row):
 
 
 def slow_rows(documents):
-    """Rows that are slow in each run, with the ratios of all, the worst first."""
+    """Rows that are slow in every run, with the ratios of all runs, slowest first."""
     tables = [{key_of(row): row for row in document["rows"]} for document in documents]
     found = []
     for key, row in tables[0].items():
@@ -110,7 +110,7 @@ def slow_rows(documents):
 
 
 def slow_groups(documents):
-    """(op, dtype, class) whose geomean is slow in each run: what can be compared when the seeds differ."""
+    """(op, dtype, class) whose geomean is slow in every run, for comparison of runs with different seeds."""
     tables = []
     for document in documents:
         groups = defaultdict(list)

@@ -11,7 +11,7 @@
 namespace gpu_tests {
 namespace {
 
-// Of the driver, since a runtime does not know the kernels of another one, and the plugin has a runtime of its own.
+// Functions of the driver. A runtime does not know another runtime's kernels, and the plugin has a runtime of its own.
 struct Driver {
     decltype(&cuGraphKernelNodeGetParams) get_parameters;
     decltype(&cuGraphAddKernelNode) add_kernel;

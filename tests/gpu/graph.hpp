@@ -1,4 +1,4 @@
-// CUDA graphs: captured from a stream, and made by hand of the kernels of another.
+// CUDA graphs: captured from a stream, or made by hand from the kernels of another graph.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace gpu_tests {
 
 class Graph {
   public:
-    // Takes the graph over.
+    // Takes ownership of the graph.
     explicit Graph(cudaGraph_t made) : graph_(made) { instantiate(cudaSuccess); }
-    // What becomes of one run between begin and end of a capture: `fill` puts work on the stream. Throws when it must
-    // not be captured.
+    // Captures one call of `fill`, which puts work on the stream. Throws if the work cannot be
+    // captured.
     template<class Fill>
     Graph(cudaStream_t stream, Fill fill) {
         check_cuda("beginning a capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
@@ -27,7 +27,7 @@ class Graph {
         } catch (const std::exception &error) {
             failed = error.what();
         }
-        // Also after a failure: the stream is of no use while it is captured.
+        // Needed after a failure too: the stream is unusable while it is being captured.
         const cudaError_t ended = cudaStreamEndCapture(stream, &graph_);
         if (!failed.empty()) {
             discard();
@@ -41,11 +41,11 @@ class Graph {
 
     void launch(cudaStream_t stream) const { check_cuda("launching a graph", cudaGraphLaunch(executable_, stream)); }
 
-    // How many nodes of each kind it has: "kernel".
+    // The number of nodes of each kind, such as "kernel".
     std::map<std::string, size_t> count_nodes() const;
 
-    // A graph of the same kernels with the same parameters, each after the one before it, in the order in which CUDA
-    // lists them. Throws when it has nodes of other kinds.
+    // A graph of the same kernels with the same parameters, each after the preceding one, in the order in which CUDA
+    // lists them. Throws if the graph has nodes of other kinds.
     cudaGraph_t chain_of_its_kernels() const;
 
   private:

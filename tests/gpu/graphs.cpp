@@ -1,6 +1,6 @@
-// gpu-graphs: every op of an implementation, captured into a CUDA graph and replayed, against the run that was not
-// captured; what the host offers to plugins, of a plugin in this program; what a call costs the host beside a raw
-// launch; and a graph of calls beside one of the same kernels that was made by hand.
+// gpu-graphs: captures every op of an implementation into a CUDA graph and compares its replay with an
+// uncaptured run; tests the host's extensions with a plugin in this program; measures a call's cost on
+// the host beside a raw launch, and a graph of calls beside a hand-made graph of the same kernels.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -111,9 +111,9 @@ std::vector<Subject> subjects_of(const opdock::Host &host, const Request &reques
                 subject.deterministic = one.at("deterministic").get<bool>();
                 subject.tuples = one.at("dtypes").get<std::vector<std::string>>();
                 if (subject.tuples.empty()) {
-                    subject.tuples.emplace_back(); // of signatures without dtype variables
+                    subject.tuples.emplace_back(); // for signatures without dtype variables
                 }
-                // What matters here is which kernels run, not how elements lie.
+                // The test is about which kernels run, not about layouts of elements.
                 subject.needs_contiguous = true;
                 subjects.push_back(std::move(subject));
             }
@@ -122,7 +122,7 @@ std::vector<Subject> subjects_of(const opdock::Host &host, const Request &reques
     return subjects;
 }
 
-// For each tuple of dtypes, so many from small to large, and then the others.
+// For each tuple of dtypes, `for_each_tuple` cases from small to large, followed by the others.
 std::vector<Case> cases_in_turn(const std::vector<Case> &cases, size_t for_each_tuple) {
     std::map<std::string, std::vector<Case>> by_tuple;
     for (const Case &one : cases) {
@@ -167,7 +167,7 @@ json try_op(const opdock::Host &host, const Subject &subject, const Request &req
     std::map<std::string, size_t> tried, captured; // for each tuple of dtypes
     for (const Case &one : cases_in_turn(cases, request.cases)) {
         captured[one.tuple] += 0;
-        // More than asked for only until one is taken: kernels that are compiled for some widths decline most.
+        // Beyond the requested number only until one is taken: kernels compiled for few widths decline most cases.
         if (++tried[one.tuple] > request.cases && captured[one.tuple] > 0) {
             continue;
         }
@@ -191,7 +191,7 @@ json try_op(const opdock::Host &host, const Subject &subject, const Request &req
         const std::string label = opdock::plugin_check::label_of(one, signature);
         failures.push_back({{"call", label}, {"message", problem}});
         std::cout << subject.op << "  " << label << ": " << problem << std::endl;
-        // After some errors every later call would fail too, and hide which one did it.
+        // After some errors every later call would fail too, which would hide the call that caused it.
         check_cuda("the device is lost", cudaDeviceSynchronize());
     }
     for (const auto &[tuple, count] : captured) {

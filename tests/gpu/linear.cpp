@@ -1,4 +1,4 @@
-// gpu-linear: linear_fwd or linear_fp8 beside cuBLASLt called directly, on the same tensors, in turn.
+// gpu-linear: races linear_fwd or linear_fp8 against cuBLASLt called directly, on the same tensors.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -89,7 +89,7 @@ Request request_of(const std::vector<std::string> &arguments) {
     return request;
 }
 
-// On the device's clock.
+// Measures with the device's clock.
 class Stopwatch {
   public:
     explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
@@ -103,7 +103,7 @@ class Stopwatch {
         static_cast<void>(cudaEventDestroy(end_));
     }
 
-    // Microseconds of one of `runs`.
+    // Microseconds per run, over `runs` runs.
     template<class Run>
     double operator()(int runs, const Run &run) const {
         check_cuda("recording an event", cudaEventRecord(begin_, stream_));
@@ -137,8 +137,8 @@ float widened(uint16_t bf16) {
 }
 
 struct Difference {
-    size_t elements; // whose bits differ
-    double largest;  // as a fraction of the largest value; no number where one of the values is none
+    size_t elements; // with different bits
+    double largest;  // as a fraction of the largest value; NaN if one of the values is NaN
 };
 
 Difference difference_of(const std::vector<uint16_t> &a, const std::vector<uint16_t> &b) {
@@ -183,7 +183,7 @@ Op op_of(const Request &request) {
     return op;
 }
 
-// `pointers` as the op has them: with scales the bias comes last.
+// `pointers` are in the op's order: if there are scales, the bias comes last.
 Linear linear_of(const Request &request, const std::vector<void *> &pointers, void *output) {
     Linear linear = {request.rows, request.columns, request.depth, pointers[0], pointers[1], pointers[2], output};
     if (request.dtype == "e4m3") {
@@ -194,7 +194,7 @@ Linear linear_of(const Request &request, const std::vector<void *> &pointers, vo
     return linear;
 }
 
-// Prints a side's time, and adds to its entry of the document.
+// Prints a side's time, and adds it to the side's entry of the document.
 void report_side(const Request &request, json &entry, const char *text, size_t workspace) {
     const double flops = 2.0 * request.rows * request.columns * request.depth;
     const double microseconds = entry.at("microseconds").get<double>();
@@ -205,9 +205,9 @@ void report_side(const Request &request, json &entry, const char *text, size_t w
                 static_cast<double>(workspace) / (1 << 20));
 }
 
-// Prints whether both computed the same, adds it to the document, and returns it.
+// Prints whether both results agree, adds that to the document, and returns it.
 bool report_difference(json &document, const Difference &difference, size_t count) {
-    constexpr double most = 1.0 / 128; // two roundings to bf16, of sums in another order
+    constexpr double most = 1.0 / 128; // two roundings to bf16, of sums in a different order
     const bool are_same = difference.largest <= most;
     std::printf("  %zu of %zu elements differ, by at most %.2g of the largest%s\n", difference.elements, count,
                 difference.largest, are_same ? "" : ": NOT THE SAME");
@@ -265,7 +265,7 @@ int run(const Request &request) {
     const Stopwatch time(stream);
     run_opdock();
     const double once = time(2, run_direct);
-    const int runs = static_cast<int>(std::clamp(10'000 / once, 1.0, 1000.0)); // a turn takes some 10 ms
+    const int runs = static_cast<int>(std::clamp(10'000 / once, 1.0, 1000.0)); // one turn takes about 10 ms
     json document =
         race({{"direct", [&] { return time(runs, run_direct); }}, {"opdock", [&] { return time(runs, run_opdock); }}},
              request.rounds);

@@ -1,6 +1,6 @@
-"""Ops and how torch, torch.compile, Liger and FlagGems compute them, for peers.py and field.py.
+"""Ops, and their implementations by torch, torch.compile, Liger and FlagGems, for peers.py and field.py.
 
-Whoever imports this has sys.path lead to liger_kernel and flag_gems before.
+Importers must have added liger_kernel and flag_gems to sys.path before.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ except ImportError:
 
 EPS = 1e-5
 aten = torch.ops.aten
-compile_options = {}  # of torch.compile's `options`
+compile_options = {}  # torch.compile's `options`
 
 
 def versions():
-    """Of each peer that is here."""
+    """The version of each installed peer."""
     found = {"torch": torch.__version__}
     for module in (liger_kernel, flag_gems):
         if module is not None:
@@ -41,7 +41,7 @@ def numbers(*shape, dtype=torch.bfloat16, low=-2.0, high=2.0):
 
 
 def liger(module, name):
-    """A function of Liger's, by the autograd class that its layers use: what stays the same between versions."""
+    """A Liger function, found through the autograd class that Liger's layers use, which is stable across versions."""
     if liger_kernel is None:
         raise NotImplementedError
     return getattr(importlib.import_module("liger_kernel.ops." + module), name).apply
@@ -56,12 +56,12 @@ def by_liger(module, name, *values):
 
 
 def backward(output, inputs, grad):
-    """Only the backward part, again and again."""
+    """Only the backward pass, repeatedly."""
     return lambda: torch.autograd.grad(output, inputs, grad, retain_graph=True)
 
 
 def in_place(function, inputs, grad, *more):
-    """The backward part of a function that writes its gradients over what it gets."""
+    """The backward pass of a function that overwrites its arguments with gradients."""
     needs = [leaf(one.clone()) for one in inputs]
     return backward(function(*needs, *more), needs, grad.clone())
 
@@ -174,14 +174,16 @@ def cross_entropy_backward(grad_loss, logits, target, lse):
     return (((logits.float() - lse[:, None]).exp() - chosen.float()) * grad_loss[:, None]).to(logits.dtype)
 
 
-# --- ops: for each, its minimal bytes and how each peer does it -----------------------------------------------------
+# --- ops: their minimal bytes, and each peer's implementation -------------------------------------------------------
 
 
 class Case:
-    """`inputs` and `attributes` are those of the op; `peers` makes for each name a function without arguments that does the
-    same. Making it may fail, and is only then tried. A name may be a pair, with what the peer does otherwise.
+    """`inputs` and `attributes` are the op's. `peers` has for each name a factory of an argument-free function that
+    does the same. The factory may fail, and is only called when needed. A name may be a pair, with a note on what the peer
+    does differently.
 
-    `outputs` are the optional ones that are made."""
+    `outputs` are the requested optional outputs.
+    """
 
     def __init__(self, op, dims, bytes_, inputs, peers, outputs=(), attributes=None):
         self.op, self.dims, self.bytes, self.inputs, self.peers = op, dims, bytes_, inputs, peers
@@ -189,7 +191,7 @@ class Case:
 
 
 def of(formula, *inputs, eager=None):
-    """A formula for torch and torch.compile; `eager` where torch has a kernel of its own for it."""
+    """A formula for torch and torch.compile; `eager` is for cases where torch has its own kernel."""
 
     def compiled():
         run = torch.compile(formula, dynamic=False, options=compile_options or None)
@@ -209,7 +211,7 @@ def gems(name, *inputs, **options):
 
 
 def row_cases(m, n, dtype=torch.bfloat16, scale=0.5):
-    """For each op on rows its name, dims, what makes a Case, and the optional outputs."""
+    """For each op on rows: its name, its dims, a factory of its Case, and the optional outputs."""
     dims, size = (m, n), dtype.itemsize
     r, of_row = m * n * size, n * size
 
@@ -255,7 +257,7 @@ def row_cases(m, n, dtype=torch.bfloat16, scale=0.5):
         peers["liger"] = by_liger(
             "fused_add_rms_norm", "LigerFusedAddRMSNormFunction", *inputs, EPS, 0.0, "llama", False
         )
-        # It writes what it gets.
+        # It overwrites its arguments.
         peers["flag_gems"] = gems("fused_add_rms_norm", a.clone(), b.clone(), (n,), weight, EPS)
         return inputs, peers
 
@@ -380,7 +382,7 @@ def row_cases(m, n, dtype=torch.bfloat16, scale=0.5):
 
 
 def loss_cases(b, v, dtype=torch.bfloat16):
-    """As row_cases, of logits."""
+    """Like row_cases, for ops on logits."""
     dims, r = (b, v), b * v * dtype.itemsize
 
     def logits_and_target():
@@ -397,7 +399,7 @@ def loss_cases(b, v, dtype=torch.bfloat16):
 
         of_liger = leaf(logits.clone()), target, None, -100, 0.0, 0.0, "none"
         peers["liger"] = by_liger("cross_entropy", "LigerCrossEntropyFunction", *of_liger)
-        # The op writes its logits.
+        # The op overwrites its logits.
         return Case("fused_cross_entropy", dims, 2 * r + 12 * b, (logits.clone(), target), peers)
 
     def forward():

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times what a user would take instead of opdock's GPU plugin: torch, torch.compile, Liger and FlagGems.
+"""Times the alternatives to opdock's GPU plugin: torch, torch.compile, Liger and FlagGems.
 
-The ops and shapes are those of shapes.yaml. For each, all peers take turns in every round with a copy within the
-device, all measured by CUDA events in this one process; a peer's time is the median over the rounds, and its fraction
-of the copy rate counts the bytes that the op has to read and write, as plugin-bench counts them: those of optional
-outputs where they are asked for. Liger makes the gradients of weights always, and is only compared where they are
-wanted. Where a peer does not do quite the same, "note" says what.
+The ops and shapes are those of shapes.yaml. In every round, all peers of an op take turns with a copy within the
+device, all measured by CUDA events in this one process. A peer's time is the median over the rounds. Its fraction of
+the copy rate counts the bytes that the op has to read and write, as plugin-bench does, with those of optional outputs
+if they are requested. Liger always computes the gradients of weights, and is only compared if they are requested. If a
+peer does something slightly different, "note" describes it.
 """
 
 import argparse
@@ -22,7 +22,7 @@ EXAMPLES = """examples:
 """
 
 ROWS = ((16384, 8192), (65536, 1024), (4096, 32768))
-ATTENTIONS = (  # b, s, h, g, d of a key and a value
+ATTENTIONS = (  # b, s, h, g, and d of keys and of values
     (4, 4096, 32, 8, 128),
     (4, 4096, 32, 8, 64),
     (4, 4096, 16, 4, 256),
@@ -82,7 +82,7 @@ device = torch.device(arguments.device)
 
 
 def attention_cases():
-    """torch's sdpa through cuDNN, causal, with gradients alone for the backward op."""
+    """torch's causal sdpa through cuDNN; for the backward op, only the gradients."""
     cases = []
     for b, s, h, g, d in ATTENTIONS:
         dims = (b, s, h, d)
@@ -123,7 +123,7 @@ def rope_cases():
 
             cases.append((op, dims, make))
 
-    # Liger and FlagGems rotate queries and keys together: a row of its own, which opdock does in two calls.
+    # Liger and FlagGems rotate queries and keys together: a separate row, for which opdock makes two calls.
     dims = (s, b, "32+8", d)
 
     def both():
@@ -202,7 +202,7 @@ def optimizer_cases():
 
 
 def batch(run, count):
-    """Microseconds of one run."""
+    """Returns the microseconds of one run."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
     for _ in range(count):
@@ -229,7 +229,7 @@ def first_line(error):
 
 
 def race(case, copy):
-    """A row for each peer that is here."""
+    """Returns a row for each available peer."""
     rows, runs = [], {}
     for name, make in case.peers.items():
         peer, note = name if isinstance(name, tuple) else (name, "")
@@ -245,8 +245,8 @@ def race(case, copy):
             one = batch(run, 2)
             runs[peer] = (run, max(1, int(arguments.batch_ms * 1000 / one)))
         except NotImplementedError:
-            continue  # it is not here
-        except Exception as error:  # noqa: BLE001 - a peer that lacks an op or refuses a shape must not end the others
+            continue  # not available
+        except Exception as error:  # noqa: BLE001 - a peer that lacks an op or refuses a shape must not stop the others
             row["error"] = first_line(error)
         rows.append(row)
     copies, times = [], {peer: [] for peer in runs}
@@ -255,7 +255,7 @@ def race(case, copy):
         copies.append(batch(copy, 4))
         for peer in order[i % max(len(order), 1) :] + order[: i % max(len(order), 1)]:
             times[peer].append(batch(*runs[peer]))
-    rate = 2 * copy.bytes / statistics.median(copies)  # bytes of a microsecond, read and written
+    rate = 2 * copy.bytes / statistics.median(copies)  # bytes per microsecond, read and written
     for row in rows:
         if row["peer"] in times:
             row["microseconds"] = statistics.median(times[row["peer"]])

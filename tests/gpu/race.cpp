@@ -18,7 +18,7 @@ double median(std::vector<double> values) {
 
 nlohmann::json race(const std::vector<Way> &ways, int rounds) {
     std::vector<std::vector<double>> times(ways.size());
-    for (int round = -2; round < rounds; ++round) { // two to warm up
+    for (int round = -2; round < rounds; ++round) { // two rounds of warm-up
         for (size_t i = 0; i < ways.size(); ++i) {
             const size_t at = (i + static_cast<size_t>(round + 2)) % ways.size();
             const double time = ways[at].measure();

@@ -1,4 +1,4 @@
-// Ways of doing the same, timed side by side.
+// Alternative ways to do the same work, timed side by side.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@ namespace gpu_tests {
 
 struct Way {
     const char *name;
-    std::function<double()> measure; // microseconds of one
+    std::function<double()> measure; // in microseconds
 };
 
-// Each is timed once in every round, and every round begins with another one. For each name "microseconds", the median
-// over the rounds, and the medians of what it took more than the first way in the same round ("over_first"), and of how
-// many times as long ("ratio").
+// Each way is timed once per round, and every round begins with a different one. Returns
+// for each name the median time ("microseconds"), and the medians of the time beyond the
+// first way's in the same round ("over_first") and of the ratio to it ("ratio").
 nlohmann::json race(const std::vector<Way> &ways, int rounds);
 
-// On the host's clock.
+// Measures with the host's clock.
 double microseconds_of(const std::function<void()> &work);
 
 } // namespace gpu_tests

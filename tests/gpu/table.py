@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""One table of what plugin-bench --json and peers.py --json measured: table.py BENCH.json PEERS.json
+"""Makes one table of the results of plugin-bench --json and peers.py --json: table.py BENCH.json PEERS.json
 
-Or those of one run of field.py, or of two, with what is slow in both: table.py --field FIELD.json [FIELD.json]
+Or of one or two runs of field.py, with what is slow in both: table.py --field FIELD.json [FIELD.json]
 
-A row for each op, with the optional outputs that are asked for, and shape: the fraction of the copy rate that
-vendor.cuda, or a library that it opens where that is faster, and each peer reach, each of the rate in its own process, and how many times as fast as the fastest peer
-opdock is, by their times: the rates of two processes differ by some per cent. A peer marked with * does not do quite the
-same; the lines below the table say what.
+A row for each op, with the requested optional outputs, and shape: the fraction of the copy rate that vendor.cuda (or a
+library that it opens, if that is faster) and each peer reach, relative to the copy rate of their own process; and the
+ratio of the fastest peer's time to opdock's. It is based on times, since the rates of two processes differ by some per
+cent. A peer marked with * does something slightly different; the lines below the table describe it.
 """
 
 import json
@@ -17,7 +17,7 @@ import field_table
 
 
 def shape_of(entry):
-    """Of the first input, "16384x8192"; of a list, with how many tensors it has before that of the first."""
+    """The shape of the first input, "16384x8192"; for a list, preceded by its number of tensors."""
     first = entry["inputs"][0]
     dims = re.search(r"\[([0-9,]*)\]", first["source"]).group(1).replace(",", "x")
     tensors = sum(one["name"] == first["name"] for one in entry["inputs"])
@@ -25,7 +25,7 @@ def shape_of(entry):
 
 
 def call_of(entry):
-    """The op with the optional outputs that are asked for, "rmsnorm_bwd +grad_weight"."""
+    """The op with its requested optional outputs, "rmsnorm_bwd +grad_weight"."""
     return " +".join((entry["op"], *entry["outputs"]))
 
 
@@ -41,11 +41,11 @@ def read_ours(document, impl_id="vendor.cuda"):
 
 
 def add_pairs(ours):
-    """Queries and keys together, which opdock rotates in two calls, for peers that do it in one."""
+    """Adds queries and keys together, for peers that rotate both in one call; opdock makes two."""
     parts = [ours.get(("fused_rope_fwd", f"4096x4x{heads}x128")) for heads in (32, 8)]
     if all(parts):
         microseconds = sum(part[1] for part in parts)
-        rate = parts[0][0] * parts[0][1] / parts[0][2]  # the same for both: what a fraction of 1 takes for each byte
+        rate = parts[0][0] * parts[0][1] / parts[0][2]  # the same for both: the rate per byte at a fraction of 1
         total = sum(part[2] for part in parts)
         ours["fused_rope_fwd", "4096x4x32+8x128"] = (rate * total / microseconds, microseconds, total)
 

@@ -1,4 +1,4 @@
-"""What field.py and its tables do without a GPU: shapes by a seed, ratios, what is slow in two runs."""
+"""Tests of field.py and its tables without a GPU: shapes by a seed, ratios, and rows that are slow in two runs."""
 
 import copy
 import pathlib

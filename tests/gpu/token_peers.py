@@ -1,4 +1,4 @@
-"""What torch offers for ops on tokens: rope at positions, norms of heads with it, and sampling. For peers.py and field.py."""
+"""torch's ops on tokens, for peers.py and field.py: rope at positions, norms of heads with it, and sampling."""
 
 import torch
 from peer_cases import Case, numbers, of
@@ -41,7 +41,7 @@ def norm_and_rope_backward(query_grad, key_grad, query, key, query_weight, key_w
 
 
 def sample(logits, k, p):
-    """As vLLM does it without kernels of its own; the random numbers are others."""
+    """Samples as vLLM does without its own kernels; the random numbers differ."""
     if k is None and p is None:
         probabilities = logits.softmax(-1, dtype=torch.float32)
         return probabilities.div_(torch.empty_like(probabilities).exponential_()).argmax(-1)
@@ -56,7 +56,7 @@ def sample(logits, k, p):
     return order.gather(-1, chosen)[:, 0]
 
 
-FORMULAS = {  # the formula, how many tensors of heads it takes, how many weights, and the optional outputs
+FORMULAS = {  # the formula, the number of its tensors of heads and of its weights, and the optional outputs
     "rope_qk_positions": (rope, 2, 0, ()),
     "rope_qk_positions_bwd": (rope_backward, 2, 0, ()),
     "qk_norm_rope": (norm_and_rope, 2, 2, ()),
@@ -65,7 +65,7 @@ FORMULAS = {  # the formula, how many tensors of heads it takes, how many weight
 
 
 def head_case(op, tokens, heads=(32, 8), dims=128, dtype=torch.bfloat16):
-    """Of queries and keys with so many heads of `dims` elements."""
+    """A case with queries and keys of `heads` heads with `dims` elements each."""
     formula, tensors, weights, outputs = FORMULAS[op]
     shape = (tokens, heads[0], dims)
 

@@ -1,5 +1,5 @@
-"""What flaggems.yaml and liger.yaml describe, called as FlagGems' and Liger's users call it: an op's inputs and attributes,
-and the function of theirs on the same tensors.
+"""The ops of flaggems.yaml and liger.yaml, called as users of FlagGems and Liger call them: an op's inputs and
+attributes, and the peer's function on the same tensors.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ class Case:
     op: str
     dims: tuple[int, ...]
     inputs: dict[str, Any]
-    peer: Callable[[], dict[str, Any]]  # outputs by the op's names; inputs that are written stand in `written`
+    peer: Callable[[], dict[str, Any]]  # outputs by the op's names; overwritten inputs are in `written`
     attributes: dict[str, Any] = field(default_factory=dict)
     written: tuple[str, ...] = ()
-    others: frozenset[str] = frozenset()  # parameters of kernels that are given something else, and may be
+    others: frozenset[str] = frozenset()  # kernel parameters that get other values, and may do so
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Making:
 
 
 def of(module: str, function: str) -> Any:
-    """flag_gems.ops.softmax is a function to `import`, and a module too."""
+    """Uses `import`, since flag_gems.ops.softmax is both a function and a module."""
     return getattr(importlib.import_module(module), function)
 
 
@@ -64,7 +64,7 @@ def several(names: str, function: Callable[..., Any], *arguments: Any) -> Callab
 
 @contextlib.contextmanager
 def sums_by_flaggems():
-    """As flag_gems.use_gems() has it."""
+    """Computes sums as flag_gems.use_gems() does."""
     sum_dim = gems("ops.sum", "sum_dim")
     with mock.patch.object(torch, "sum", lambda x, dim, dtype=None: sum_dim(x, [dim], dtype=dtype)):
         yield
@@ -72,7 +72,7 @@ def sums_by_flaggems():
 
 @contextlib.contextmanager
 def first_configs():
-    """Kernels with @triton.autotune take their first config, as a plugin does that nobody tuned."""
+    """Makes kernels with @triton.autotune use their first config, as an untuned plugin does."""
     tuners = [importlib.import_module("triton.runtime.autotuner").Autotuner]
     if gems_entry := sys.modules.get("flag_gems.utils.libentry"):
         tuners.append(gems_entry.LibTuner)
@@ -129,7 +129,7 @@ def rms_norm_bwd(m: Making, rows: int, n: int) -> Case:
         with sums_by_flaggems():
             return dict(zip(("grad_input", "grad_weight"), backward(grad, x, rsigma, [n], weight), strict=True))
 
-    # The sum is rounded when it is stored, and by FlagGems in a second step.
+    # The sum is rounded when it is stored; FlagGems rounds it in a second step.
     inputs = {"grad": grad, "input": x, "rsigma": rsigma, "weight": weight}
     return Case("rmsnorm_bwd", (rows, n), inputs, peer, others=frozenset({"output_ptr"}))
 
@@ -376,7 +376,7 @@ def liger_kl_div(m: Making, b: int, v: int, log_target: bool = False) -> Case:
     function = liger("kl_div", "kldiv_forward_triton")
 
     def peer() -> dict[str, Any]:
-        function(x, target, log_target, "sum", 1e-10)  # sums the rows, too
+        function(x, target, log_target, "sum", 1e-10)  # also sums the rows
         return {}
 
     return Case("kl_div", (b, v), {"input": x, "target": target}, peer, {"log_target": log_target})
@@ -408,7 +408,7 @@ def liger_tvd(m: Making, b: int, v: int) -> Case:
 ROWS = ((64, 4096), (48, 1024), (7, 2000), (3, 100))
 LARGE_ROWS = ((16384, 4096), (4096, 1024), (1000, 2000))
 
-# Of each plugin: how a case is made, its dims where nothing is computed, and its dims where it is timed.
+# For each plugin: the function that makes a case, its dims if nothing is computed, and its dims for timing.
 CASES: dict[str, list[tuple[Callable[..., Case], tuple[Any, ...], tuple[Any, ...]]]] = {
     "flaggems": [
         (softmax, (*ROWS, (2, 50000)), (*LARGE_ROWS, (512, 50304))),
@@ -457,7 +457,7 @@ CASES: dict[str, list[tuple[Callable[..., Case], tuple[Any, ...], tuple[Any, ...
 
 
 def cases(plugin: str, dtype: torch.dtype, device: str, is_timed: bool, ops: list[str]) -> Any:
-    """Makes one after the other, as they need memory."""
+    """Makes the cases one after another, since they need memory."""
     for make, small, large in CASES[plugin]:
         own = torch.float32 if make is liger_group_norm else dtype
         own = torch.bfloat16 if make is bmm and dtype == torch.float32 else own

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares what a plugin of `opdock triton build` launches with what FlagGems or Liger launch in Python, without a GPU.
+"""Compares the launches of a plugin of `opdock triton build` with those of FlagGems or Liger in Python, without a GPU.
 
-Nothing is compiled and nothing computed: the plugin is made of descriptions with stand-ins for code, and launches through a
-driver that writes down what it is asked for. Each kernel's constants, specializations, options, grid and arguments have to
-be the same, and pointers have to be to the same tensors. Of kernels with @triton.autotune, it is the first config.
+Nothing is compiled or computed: the plugin is built from descriptions with placeholders for code, and launches through
+a driver that logs its calls. Each kernel's constants, specializations, options, grid and arguments must be the same,
+and pointers must refer to the same tensors. Kernels with @triton.autotune use their first config.
 
     PYTHONPATH=build/release/python:/tmp/gems GEMS_VENDOR=nvidia tests/gpu/triton_launches.py flaggems --build build/release
 """
@@ -31,19 +31,19 @@ TYPES = {"i1": "?", "i32": "i", "i64": "q", "fp32": "f"}
 @dataclass
 class Launch:
     kernel: str
-    types: dict[str, str]  # of what is passed
+    types: dict[str, str]  # of the passed arguments
     constants: dict[str, Any]
     divisible: set[str]
     options: dict[str, int]
     grid: tuple[int, ...]
-    values: dict[str, Any]  # of what is passed; pointers as addresses
+    values: dict[str, Any]  # of the passed arguments; pointers as addresses
 
 
 # --- what Python launches --------------------------------------------------------------------------------------------
 
 
 def recorded(kernel: Any, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Launch:
-    """As Triton specializes it."""
+    """A launch, with the specialization that Triton chooses."""
     values = {p.name: p.default for p in kernel.params if p.has_default}
     values |= dict(zip(kernel.arg_names, arguments, strict=False)) | named
     options = {n: values.pop(n) for n in ("num_warps", "num_stages") if n in values and n not in kernel.arg_names}
@@ -131,7 +131,7 @@ class Built:
         }
 
     def launch(self, line: str) -> Launch:
-        """Of a line of fake_driver.c."""
+        """The launch in a line of fake_driver.c."""
         words = line.split()
         job = self.jobs[int(words[0])]
         names = next(
@@ -158,7 +158,7 @@ class Built:
 
 
 class OnGpu:
-    """A tensor of the host's memory, given out as one on a GPU."""
+    """A tensor in host memory that claims to be on a GPU."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
@@ -197,7 +197,7 @@ def differences(
     def known(what: dict[str, Any]) -> dict[str, Any]:
         return {name: plain(value) for name, value in sorted(what.items()) if name not in others}
 
-    # Sizes that are 1 by chance are another kernel to Triton.
+    # Triton compiles a different kernel for sizes that happen to be 1.
     for name in [name for name in theirs.constants if ours.values.get(name) == theirs.constants[name] == 1]:
         theirs.values[name] = theirs.constants.pop(name)
         theirs.types[name] = ours.types[name]
@@ -211,7 +211,7 @@ def differences(
         one, other = theirs.values[name], ours.values[name]
         if theirs.types[name].startswith("*"):
             one, other = of_theirs.get(one), of_ours.get(other)
-            if one is None and other not in of_theirs.values():  # memory of its own
+            if one is None and other not in of_theirs.values():  # its own memory
                 continue
         elif theirs.types[name] == "fp32":
             one = struct.unpack("f", struct.pack("f", one))[0]
@@ -220,14 +220,14 @@ def differences(
 
 
 def plain(value: Any) -> Any:
-    """A constant, where dtypes of Triton are texts."""
+    """A constant; Triton dtypes become strings."""
     if isinstance(value, tuple):
         value = value[1]
     return {"int32": "i32", "int64": "i64"}.get(str(value), value)
 
 
 def check(case: Any, built: Built, host: Any, log: pathlib.Path) -> tuple[list[str], list[str]]:
-    """What differs, and which sizes only Python's kernels take for multiples of 16."""
+    """Returns the differences, and the sizes that only Python's kernels assume to be multiples of 16."""
     from opdock._signature import Signature
 
     theirs: list[Launch] = []
@@ -270,7 +270,7 @@ def main() -> int:
     parser.add_argument("--dtype", default="bfloat16", help="bfloat16 without it")
     arguments = parser.parse_args()
     driver = str(arguments.build.resolve() / "python" / "fake-driver")
-    if driver not in os.environ.get("LD_LIBRARY_PATH", ""):  # which the loader reads when a process starts
+    if driver not in os.environ.get("LD_LIBRARY_PATH", ""):  # the loader reads it when a process starts
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"LD_LIBRARY_PATH": driver})
     import torch
 
@@ -290,7 +290,7 @@ def main() -> int:
         }
         opdock = importlib.import_module("opdock")
         host = opdock.Host()
-        torch.cuda.get_device_properties(0).multi_processor_count = 132  # as flaggems.yaml takes an unknown one
+        torch.cuda.get_device_properties(0).multi_processor_count = 132  # flaggems.yaml's default for unknown devices
         for case in cases.cases(arguments.plugin, getattr(torch, arguments.dtype), "cpu", False, arguments.op):
             try:
                 found, fewer = check(case, built, host, log)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compares plugins of flaggems.yaml and liger.yaml with FlagGems and Liger in Python, on a GPU.
 
-For each case of triton_cases.py: what both compute, and the device time of one call, of 16 in a CUDA graph. Both graphs are
-replayed in turn in each round, and times are medians. Kernels with @triton.autotune have their first config on both sides.
-Where Python's function launches more than the op needs, such as sums of all rows, the case is compared and not timed.
+For each case of triton_cases.py, it compares the results and the device time per call, measured with 16 calls in a CUDA
+graph. Both graphs are replayed in turn in each round; times are medians. Kernels with @triton.autotune use their first
+config on both sides. If Python's function launches more than the op needs, such as sums of all rows, the case is not
+timed.
 
-The plugins are those that hosts find (PLUGIN_MODULES), beside one that provides the device. Exit codes: 0 all agree; 1 some
-differ or fail.
+The plugins are those that hosts find (PLUGIN_MODULES), beside one that provides the device. Exit codes: 0 all agree; 1
+some differ or fail.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import sys
 
 import field
 
-# Python does more, or the plugin needs a workspace, which the caller of a capture has to bring.
+# Python does more work, or the plugin needs a workspace, which a capture's caller has to provide.
 NOT_TIMED = ("kl_div", "liger.tvd", "rmsnorm_bwd", "liger.group_norm", "flaggems.topk_softmax")
 
 
@@ -36,7 +37,7 @@ def parse_arguments():
 
 
 class Sides:
-    """A case as the plugin computes it, and as Python does, on inputs of their own where an input is written."""
+    """A case in the plugin and in Python; inputs that are overwritten are separate."""
 
     def __init__(self, case, host):
         from opdock._signature import Signature
@@ -57,7 +58,7 @@ class Sides:
         self.call = lambda: self.prepared(*arguments, **out)
 
     def compare(self, dtype):
-        """How far they are apart, as field.deviation says, and whether all bits agree."""
+        """The difference as in field.deviation(), and whether all bits agree."""
         import torch
 
         pairs = [(self.ours[name], theirs) for name, theirs in self.theirs.items()]
@@ -74,7 +75,7 @@ class Sides:
 
 
 def race(sides, rounds, pool):
-    """Microseconds of one call: ours and theirs."""
+    """Microseconds of one call: the plugin's and Python's."""
     contenders = [field.Contender(run, pool) for run in (sides.call, sides.case.peer)]
     for _ in range(rounds):
         for one in random.sample(contenders, 2):
@@ -124,7 +125,7 @@ def main():
     host, rows, pool = opdock.Host(), [], torch.cuda.graph_pool_handle()
     print(f"seed {seed}")
     with triton_cases.first_configs(), torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
-        # As long as there is a graph of it, the memory of graphs that are gone is taken again.
+        # While the pool has a live graph, memory of destroyed graphs is reused.
         _first = field.captured(lambda: torch.zeros(1, device=arguments.device), pool)
         for plugin in arguments.plugin:
             for dtype in map(dtypes.__getitem__, arguments.dtype or ["bf16"]):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bundled.sh INSTALLATION FOLDER SCRIPT: a copy of an installation in FOLDER, moved after SCRIPT (bundle.cmake) bundled
-# its libraries, finds all libraries but glibc's in itself, and works.
+# bundled.sh INSTALLATION FOLDER SCRIPT: copies an installation to FOLDER, bundles its libraries with SCRIPT
+# (bundle.cmake) and moves it. It must find all libraries except glibc's within itself, and work.
 set -euo pipefail
 installation=$1 folder=$2 script=$3
 

@@ -1,10 +1,11 @@
-"""Checks documents: code shown is code that is compiled, links lead somewhere, and rows of requirements are there.
+"""Checks documents: code shown is code that is compiled, links resolve, and the requirements that they cite exist.
 
     check_documents.py ROOT
 
 A block that follows `<!-- from PATH -->` must stand in that file. Lines are compared without indentation, so that a
-block may be moved to the margin; a line `...` stands for any lines. Links that are not to the web must lead to a file or
-folder, and what follows `#` to a heading of it. A number such as F-12 is a row of plugin-sdk/REQUIREMENTS.md.
+block may be shifted to the margin; a line `...` stands for any number of lines. Links that are not to the web must lead
+to a file or folder, and an anchor after `#` to one of its headings. A number such as F-12 is a row of
+plugin-sdk/REQUIREMENTS.md.
 """
 
 import itertools
@@ -20,7 +21,7 @@ HEADING = re.compile(r"^#+ +(?P<text>.+)$", re.MULTILINE)
 
 
 def find(part, lines, start):
-    """The index behind `part` in `lines`, looked for from `start`; None when it is not there."""
+    """The index after `part` in `lines`, searched from `start`; None if it is not there."""
     for at in range(start, len(lines) - len(part) + 1):
         if lines[at : at + len(part)] == part:
             return at + len(part)
@@ -40,7 +41,7 @@ def missing_part(code, source):
 
 
 def anchors(document):
-    """What `#` may be followed by, as web views of repositories make it from headings."""
+    """Valid anchors (after `#`), as web views of repositories make them from headings."""
     headings = HEADING.findall(document.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
@@ -79,7 +80,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     documents = []
     for folder, below, files in os.walk(root):
-        below[:] = [name for name in below if name != "build"]  # not entered: other tests make and remove files there
+        below[:] = [name for name in below if name != "build"]  # skipped: other tests make and remove files there
         documents += [pathlib.Path(folder) / name for name in files if name.endswith(".md")]
     documents.sort()
     wrong = 0

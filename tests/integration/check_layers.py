@@ -1,10 +1,10 @@
-"""Checks that data flows one way through the host's stages, and that docs/architecture.md tells of them as they are.
+"""Checks that data flows one way through the host's stages, and that docs/architecture.md describes them correctly.
 
     check_layers.py SOURCES ARCHITECTURE [NINJA BUILD]
 
-A file may include what stands in its own folder or in one that comes earlier below. With the build tree, the compiler is
-asked too: its dependency files, which Ninja keeps, say which folders the sources of a folder see, and that is printed as
-a graph. The document has the folders in a table, and in others names, each with a link to the file that has it.
+A file may include headers from its own folder or from one listed earlier below. With the build tree, the compiler's
+view is checked too: its dependency files, kept by Ninja, tell which folders the sources of a folder read, and this is
+printed as a graph. The document lists the folders in a table; other tables have names, each with a link to its file.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ import sys
 FOLDERS = [
     "text",  # messages, names, YAML: knows nothing of plugins
     "files",
-    "signature",  # and the shapes and dtypes that calls have
+    "signature",  # also the shapes and dtypes of calls
     "inspect",  # search and judge files, without running them
     "trust",
     "load",  # open, register
@@ -24,7 +24,7 @@ FOLDERS = [
     "policy",
     "resolve",
     "tune",
-    "observe",  # threads and files of what the host tells about itself while it works
+    "observe",  # threads and files for what the host reports about its work
     "dispatch",
     "tuner",
     "host",
@@ -48,7 +48,7 @@ def wrong_includes(sources):
 
 
 def seen_folders(sources, ninja, build):
-    """For each object of the host the folders of its sources, and those of all that the compiler read."""
+    """For each object of the host: the folders of its sources, and the folders of everything that the compiler read."""
     told = subprocess.run([ninja, "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     for entry in told.split("\n\n"):
         target, *files = entry.split("\n")
@@ -64,7 +64,7 @@ def wrong_graph(sources, ninja, build):
     level_of = {folder: level for level, folder in enumerate(FOLDERS)}
     graph, compiled = {}, set()
     for target, of_sources, seen in seen_folders(sources, ninja, build):
-        # Of sources that are compiled as one, the latest may see the most.
+        # If several sources are compiled as one, the latest stage among them sets the limit.
         latest = max(of_sources, key=level_of.__getitem__)
         compiled |= of_sources
         graph.setdefault(latest, set()).update(seen - {latest})

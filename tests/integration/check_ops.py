@@ -1,10 +1,10 @@
-"""Checks that docs/ops.md lists every standard op of the SDK, who implements it, and the names that the host knows from
-other libraries.
+"""Checks that docs/ops.md lists every standard op of the SDK, its implementers, and the names by which the host knows
+it from other libraries.
 
     check_ops.py ROOT PLUGIN_LS CPU_PLUGIN REFERENCE_PLUGIN
 
-A row for each header of opdock/ops: what both plugins implement (else the name of the one that does), and what has only
-a signature. What the table should be is printed when it is not.
+The table has a row for each header of opdock/ops: the ops that are implemented, with the plugin's name if only one of
+the two does so, and the ops that have only a signature. If the table is wrong, the correct one is printed.
 """
 
 import json
@@ -16,12 +16,12 @@ import sys
 
 
 def ops_of(header):
-    """The names, in the order in which the header has them."""
+    """The op names, in the header's order."""
     return re.findall(r'#define OPDOCK_OP_\w+\s*\\?\s*"([\w.]+)\(', header.read_text(encoding="utf-8"))
 
 
 def implementers(plugin_ls, plugins):
-    """Of each op that somebody implements, the ids of the plugins that do."""
+    """Maps each implemented op to the ids of the plugins that implement it."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUGIN_")}
     environment.update(PLUGIN_MODULES=":".join(plugins), PLUGIN_MODULES_ONLY="1",
                        PLUGIN_DEFAULT_PLUGINS="opdock")

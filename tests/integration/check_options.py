@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Walks the options and commands of all tools: each has help, a place in the man page and a completion, and one thing
-has one word, as has the value of an option.
+"""Checks the options and commands of all tools: each has help, a place in the man page and a completion, and all tools
+use the same word for the same thing and for the same kind of value.
 
 usage: check_options.py TOOLS_SOURCE COMPLETIONS.bash TOOL...
 """
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# A word that some tool might have for a thing, and the one that these tools have for it.
+# Words that a tool might use for something, each with the one word that these tools use for it.
 ONE_WORD = {
     "--input": "--in", "--inputs": "--in", "--implementation": "--impl", "--plugins": "--modules",
     "--module": "--modules", "--dtypes": "--dtype", "--iterations": "--rounds", "--overwrite": "--force",
@@ -19,7 +19,7 @@ ONE_WORD = {
     "--pretend": "--dry-run", "--quiet": "", "--debug": "", "--xml": "--junit",
 }
 EVERYWHERE = {"--help", "--version", "--format", "--json"}
-# What is expected depends on the tool.
+# Options whose value depends on the tool.
 SEVERAL_VALUES = {"--shape", "--output", "--out", "--model", "--plugin"}
 
 
@@ -39,19 +39,19 @@ def values_of_help(text: str) -> dict[str, str]:
 
 
 def untold_of_help(text: str) -> list[str]:
-    """Options without a word on what they do: a clause for other commands alone is left out."""
+    """Options without a description. Help leaves out clauses for other commands, so none may remain."""
     return re.findall(r"^  (--[a-z0-9][a-z0-9-]*)(?: [A-Z\[]\S*)? *\n(?! {10})", text, re.MULTILINE)
 
 
 def options_of_man(text: str) -> tuple[set[str], set[str]]:
-    """Those that it has at all, and those with an entry of their own."""
+    """All options in the page, and those with an entry of their own."""
     text = text.replace("\\-", "-")
     entries = " ".join(re.findall(r"^\.TP.*\n(.+)$", text, re.MULTILINE))
     return tuple(set(re.findall(r"--[a-z0-9][a-z0-9-]*", part)) for part in (text, entries))
 
 
 def commands_of_man(name: str, text: str) -> tuple[set[str], set[str]]:
-    """Those of the synopsis, and those with an entry among the commands."""
+    """Commands in the synopsis, and those with an entry among the commands."""
     text = text.replace("\\-", "-")
     part = re.search(r"^\.SH COMMANDS\n(.*?)^\.SH ", text, re.MULTILINE | re.DOTALL)
     entries = re.findall(r"^\.TP.*\n\.BI? ([a-z][a-z-]*)(?: |$)", part[1] if part else "", re.MULTILINE)
@@ -70,7 +70,7 @@ def hidden_of(sources: pathlib.Path) -> set[str]:
 
 
 def faults_of_hidden(hidden: set[str], tool: str, options: set[str]) -> list[str]:
-    """They are no options, and no message says that they are."""
+    """Positional values must not work as options, and no message may suggest them."""
     faults = []
     for name in sorted(hidden):
         for word in (name, name[:-1], name + "s"):
@@ -97,7 +97,7 @@ def main() -> int:
     sources, completions, *tools = sys.argv[1:]
     faults = []
     all_hidden = set()
-    values: dict[str, tuple[str, str]] = {}  # of an option: its value, and the first tool that has it
+    values: dict[str, tuple[str, str]] = {}  # option: its value, and the first tool that has it
     for tool in tools:
         name = pathlib.Path(tool).name
         text = text_of([tool, "--help"])

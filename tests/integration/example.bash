@@ -1,10 +1,10 @@
-# Sourced by the test of an example, NAME.sh INSTALLATION SOURCE BUILD: builds the example against the installation, and
-# gives the test a clean environment and `expect`.
+# Sourced by the test of an example, NAME.sh INSTALLATION SOURCE BUILD. Builds the example against the installation, and
+# provides a clean environment and the function `expect`.
 set -euo pipefail
 # shellcheck disable=SC2034 # used by the tests
 installation=$1 source=$2 build=$3
 
-# What the person who runs the tests has set must not count.
+# Settings of the person who runs the tests must not matter.
 for variable in $(compgen -e PLUGIN_) ACME_FAIL; do
     unset "$variable"
 done
@@ -17,7 +17,7 @@ if ! log=$(cmake -S "$source" -B "$build" -G Ninja -DCMAKE_PREFIX_PATH="$install
     exit 1
 fi
 
-# expect STATUS TEXT... -- COMMAND...: the command ends with this status and says all of these things.
+# expect STATUS TEXT... -- COMMAND...: the command exits with this status, and prints all of these texts.
 expect() {
     local status=$1 found=0 output text
     local -a texts=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the files of an installation say is at share/... is there, and its overview begins with that:
-# installed_paths.sh INSTALLATION.
+# installed_paths.sh INSTALLATION: checks that every path share/... mentioned in an installed file exists, and that the
+# overview mentions the installation before the source tree.
 set -euo pipefail
 cd "$1"
 
@@ -18,7 +18,7 @@ while IFS= read -r path; do
     fi
 done <<<"$mentioned"
 
-# Who reads the overview from its beginning meets what is here before what is in the source tree alone.
+# A reader of the overview meets installed paths before those that exist only in the source tree.
 first() { grep -nm 1 -- "$1" share/doc/opdock/overview.md | cut -d : -f 1; }
 here=$(first 'PREFIX/share/opdock/plugin-template')
 for elsewhere in '^    tools/demo' 'cp -r plugin-sdk/template'; do

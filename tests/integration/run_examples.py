@@ -1,11 +1,12 @@
-"""Runs the examples that a tool prints and those of its manual, or those of a document, as they stand there.
+"""Runs the examples that a tool and its manual print, or those of a document, exactly as they are written.
 
     run_examples.py TOOL|DOCUMENT MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN PATH_OF_A_TOOL...
 
-In a folder with the files that they name: x.npy, w.npy, call.safetensors, passphrase.txt, shapes.yaml, tune files, a trace, scripts that
-are wrong by one implementation, and libacme.so, which is ACME_PLUGIN. $PID is a process with an open host. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
-repository of two files. Those of a document come one after the other, on a terminal where every passphrase is the same
-and every other question is answered by an empty line. Each must exit with 0.
+They run in a folder with the files that they name: x.npy, w.npy, call.safetensors, passphrase.txt, shapes.yaml, tune
+files, a trace, scripts that fail because of one implementation, and libacme.so, which is ACME_PLUGIN. $PID is a process
+with an open host. Tuning works on a copy of CPU_PLUGIN with a small tune file. Megatron-LM is a repository with two
+files. The examples of a document run one after the other, on a terminal where every passphrase is the same and every
+other question is answered with an empty line. Each must exit with 0.
 """
 
 import json
@@ -23,7 +24,7 @@ COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:bench|bisect|check|ls|pack|ru
 
 
 def of_help(text):
-    """The commands after "Examples:". What follows two blanks explains one; a backslash continues one."""
+    """The commands after "Examples:". Text after two blanks is an explanation; a backslash continues a line."""
     text = re.sub(r" *\\\n +", " ", text.partition("\nExamples:\n")[2])
     for line in text.splitlines():
         command = re.split(r" {2,}", line.strip())[0]
@@ -32,21 +33,21 @@ def of_help(text):
 
 
 def of_manual(text):
-    """The commands of the section EXAMPLES, each on a line of its own."""
+    """The commands of the section EXAMPLES, one per line."""
     for line in text.partition(".SH EXAMPLES\n")[2].partition(".SH ")[0].splitlines():
         if COMMAND.match(line):
             yield line.replace("\\-", "-").replace("\\e", "\\")
 
 
 def of_document(text):
-    """The commands of its code; a backslash continues one."""
+    """The commands in the document's code blocks; a backslash continues a line."""
     for line in re.sub(r" *\\\n +", " ", text).splitlines():
         if line.startswith("    ") and COMMAND.match(line.strip()):
             yield line.strip()
 
 
 def on_terminal(command, folder, environment):
-    """Its exit code, and what stood on the terminal."""
+    """The exit code, and the text on the terminal."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
@@ -77,7 +78,7 @@ ops:
 SHAPES = """- op: rmsnorm_fwd
   inputs: {input: "f32[512,1024]", weight: "f32[1024]"}
 """
-# Wrong where gelu is not the reference's.
+# An evaluation whose scores are bad if default.cpu serves gelu.
 EVALUATE = """#!/bin/sh
 for op in relu gelu silu; do
     PLUGIN_LOG_LEVEL=INFO plugin-run $op --in input=random:f32[8] >/dev/null 2>log.$$ || exit 2
@@ -110,13 +111,13 @@ FLAGGEMS = """silu_and_mul_out:
 """
 
 
-# What a process leaves that was killed before it called anything: the header of host/src/observe/trace_format.hpp, and
-# room for a call.
+# The trace of a process that was killed before its first call: the header of host/src/observe/trace_format.hpp, and
+# room for one call.
 TRACE = struct.pack("=8sIIQQQQqd", b"opdockT1", 64, 0, 1, 0, 1, 0, 0, 1.0).ljust(4096 + 64, b"\0")
 
 
 def call_file():
-    """A call of gelu as a host writes it (host/src/observe/call_files.hpp): of four zeros, which it leaves as they are."""
+    """A call file of gelu as a host writes it (host/src/observe/call_files.hpp): four zeros in and out."""
     names = ["input", "program.output", "shadow.output"]
     header = {name: {"dtype": "F32", "shape": [4], "data_offsets": [16 * i, 16 * i + 16]} for i, name in enumerate(names)}
     header["__metadata__"] = {
@@ -128,9 +129,9 @@ def call_file():
 
 
 def make_repository(folder, environment):
-    """With the tags core_r0.9 and core_r0.10, at the first and changed since."""
+    """Makes a repository with two tags: core_r0.9 at the first commit, and core_r0.10 after a change."""
     folder.mkdir()
-    dates = {f"GIT_{who}_DATE": "@1 +0000" for who in ("AUTHOR", "COMMITTER")}  # the same ids in all of them
+    dates = {f"GIT_{who}_DATE": "@1 +0000" for who in ("AUTHOR", "COMMITTER")}  # for the same ids everywhere
 
     def git(*arguments):
         who = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
@@ -153,7 +154,7 @@ def make_repository(folder, environment):
 
 
 def make_flagscale(folder, environment):
-    """FlagScale with what a vendor changed in vllm and in Megatron-LM."""
+    """FlagScale with a vendor's changes to vllm and Megatron-LM."""
     difference, commit = make_repository(folder / "vllm", environment)
     make_repository(folder / "FlagScale", environment)
     hardware = folder / "FlagScale" / "hardware" / "Acme_A1"
@@ -179,7 +180,7 @@ def prepare(folder, environment, acme):
     for file, dims in {"x.npy": "3,4", "w.npy": "4"}.items():
         subprocess.run(["plugin-run", "relu", "--in", f"input=random:f32[{dims}]", "--output", f"output={file}"],
                        cwd=folder, env=environment, check=True, capture_output=True)
-    if shutil.which("jq") is None:  # at least what it is given has to be JSON
+    if shutil.which("jq") is None:  # the stand-in only checks that its input is JSON
         stand_in = folder / "jq"
         stand_in.write_text("#!/bin/sh\nexec python3 -m json.tool >/dev/null\n", encoding="utf-8")
         stand_in.chmod(0o755)
@@ -209,7 +210,7 @@ def examples_of(tool, manuals):
 
 
 def without_terminal(command, folder, environment):
-    """Its exit code and what it printed. A pipe must not hide that its beginning fails."""
+    """The exit code and the output. With pipefail, so that a pipe does not hide a failure of its first command."""
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment, capture_output=True,
                           text=True, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -225,12 +226,12 @@ def make_environment(folder, tools, plugins):
     environment["PLUGIN_TUNE_DB"] = str(folder / "tune.sqlite")
     environment["PLUGIN_MODULES"] = ":".join(map(str, plugins))
     environment["PLUGIN_MODULES_ONLY"] = "1"
-    environment["PLUGIN_DEFAULT_PLUGINS"] = "opdock"  # as they were built, and not beside the library
+    environment["PLUGIN_DEFAULT_PLUGINS"] = "opdock"  # as built, not installed beside the library
     return environment
 
 
 def start_live_process(folder, environment):
-    """A process that can be asked for what serves in it, as long as it is not killed; $PID of the examples."""
+    """A process that answers which implementations serve in it, until it is killed; $PID in the examples."""
     command = ["plugin-run", "relu", "--in", "input=random:f32[4096,4096]", "--impl", "reference.cpp", "--repeat", "1000000"]
     process = subprocess.Popen(command, cwd=folder, env=environment | {"PLUGIN_LIVE": "1"}, stdout=subprocess.DEVNULL)
     environment["PID"] = str(process.pid)
@@ -252,7 +253,7 @@ def main():
         (tuned / "cpu.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
         environment = make_environment(folder, tools, [tuned / "libcpu.so", reference, folder / "libacme.so"])
         prepare(folder, environment, acme)
-        if subject.name == "plugin-pack":  # which does not look into it
+        if subject.name == "plugin-pack":  # which does not read its contents
             (folder / "acme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
         if is_document:
             prepare_walk(folder / "walk", environment, acme)

@@ -1,4 +1,4 @@
-// The CPU plugin in a program: what depends on its threads and the host's together.
+// The CPU plugin in a program: effects that depend on both its own threads and the host's.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -16,11 +16,11 @@
 
 namespace {
 
-// A call large enough that the plugin shares it out among threads.
+// A call large enough for the plugin to distribute over threads.
 struct Call {
     explicit Call(const opdock::Host &host) : rmsnorm(host.op("rmsnorm_fwd")) {}
 
-    // True when every row was written: the root mean square of equal elements is their size.
+    // True if every row was written: the root mean square of equal elements is their magnitude.
     bool works() {
         output.assign(output.size(), 0);
         if (rmsnorm.try_call({x, weight}, {y, nullptr}, {{"eps", 0.0}}) != OPDOCK_OK) {
@@ -44,7 +44,7 @@ struct Call {
     opdock::Tensor y{output.data(), opdock::f32, {rows, n}};
 };
 
-// The plugin as it was built, which is not beside the library: the kind that it has is given to it by name.
+// The plugin as built, not beside the library, so its kind must be granted by name.
 opdock::Options with_cpu_plugin() {
     setenv("OPDOCK_TEST_DEFAULT_PLUGINS", "cpu", 1);
     return {.modules = {CPU_PLUGIN}, .prefix = "OPDOCK_TEST_", .log = [](int32_t, std::string_view) {}};
@@ -72,7 +72,7 @@ TEST_CASE("a forked child's calls are served, also when another thread was calli
         const pid_t child = fork();
         REQUIRE(child >= 0);
         if (child == 0) {
-            alarm(30); // a child that hangs is a failure and not a test that never ends
+            alarm(30); // a hanging child is a failure, rather than a test that never ends
             _exit(call.works() && call.works() ? 0 : 1);
         }
         int status = 0;
@@ -83,9 +83,9 @@ TEST_CASE("a forked child's calls are served, also when another thread was calli
     other.join();
 }
 
-// AddressSanitizer of GCC 12 can leave a child with a locked allocator when other threads allocate, as they do here.
+// AddressSanitizer of GCC 12 can leave a child with a locked allocator if other threads allocate, as they do here.
 TEST_CASE("the plugin computes on the threads that the program lends, and the same") {
-    // One that runs its chunks last first, on the calling thread: nobody may count on an order.
+    // A pool that runs its chunks in reverse order on the calling thread: no code may rely on the order.
     struct Lent {
         std::vector<std::pair<int64_t, int64_t>> chunks;
         opdock_thread_pool pool = {.struct_size = OPDOCK_STRUCT_SIZE(opdock_thread_pool, parallel_for),
@@ -117,12 +117,12 @@ TEST_CASE("the plugin computes on the threads that the program lends, and the sa
 }
 
 #ifndef __SANITIZE_ADDRESS__
-// OpenBLAS takes a lock in each call. Small products, so that a call is about little else.
+// OpenBLAS takes a lock in each call. The products are small, so that calls do little else.
 TEST_CASE("a forked child can multiply matrices, also when other threads were at it during the fork") {
     const opdock::Host host(with_cpu_plugin());
     const opdock::Op linear = host.op("linear_fwd");
     const auto multiplies = [&] {
-        constexpr int64_t rows = 17; // more than the plugin's own kernels take
+        constexpr int64_t rows = 17; // more than the plugin's own kernels handle
         std::vector<float> input(rows, 2.0F), weight(1, 3.0F), output(rows);
         const opdock::Tensor x(input.data(), opdock::f32, {rows, 1});
         const opdock::Tensor w(weight.data(), opdock::f32, {1, 1});
@@ -148,7 +148,7 @@ TEST_CASE("a forked child can multiply matrices, also when other threads were at
     for (int i = 0; i < 200 && failed == 0; ++i) {
         const pid_t child = fork();
         if (child == 0) {
-            alarm(60); // a child that hangs ends by it
+            alarm(60); // ends a child that hangs
             _exit(multiplies() ? 0 : 1);
         }
         int status = -1;
@@ -166,7 +166,7 @@ TEST_CASE("a forked child can multiply matrices, also when other threads were at
 TEST_CASE("matrix products of several threads at once are what one thread computes") {
     const opdock::Host host(with_cpu_plugin());
     const opdock::Op linear = host.op("linear_fwd");
-    constexpr int64_t rows = 64, columns = 48, depth = 40; // small, so that threads meet often
+    constexpr int64_t rows = 64, columns = 48, depth = 40; // small, so that threads often meet
     std::vector<float> input(rows * depth);
     std::vector<float> gains(columns * depth);
     for (size_t i = 0; i < input.size(); ++i) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What tools/test makes of its arguments: test_script.sh ROOT SCRATCH. The script runs in a tree of its own, where
-# nothing is to be built and there are two tests.
+# test_script.sh ROOT SCRATCH: the arguments of tools/test. The script runs in a tree of its own, where there is nothing
+# to build and there are two tests.
 set -euo pipefail
 root=$1 scratch=$2
 

@@ -63,7 +63,7 @@ def write_if_other(path, content):
 
 
 def copy_tree(to):
-    """Copies what git knows or does not ignore, keeps the times of what is unchanged, and returns a digest of it."""
+    """Copies files that git tracks or does not ignore, keeps the times of unchanged ones, and returns a digest."""
     digest = hashlib.sha256()
     listed = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, check=True
@@ -83,7 +83,7 @@ def copy_tree(to):
 
 
 class Program:
-    """The unit tests as they are: how they are compiled and linked, their cases, and which lines each reaches."""
+    """The unmodified unit tests: their build commands, their cases, and the lines that each case reaches."""
 
     def __init__(self, work, jobs):
         self.work, self.source, self.build = work, work / "source", work / "source" / "build"
@@ -129,7 +129,7 @@ class Program:
         return subprocess.run(["ninja", "-C", self.build, *words], capture_output=True, text=True, check=True).stdout
 
     def read_commands(self):
-        self.commands = {}  # object -> words that compile it, without the object
+        self.commands = {}  # object -> words of its compile command, without the object
         for entry in json.loads((self.build / "compile_commands.json").read_text()):
             words = shlex.split(entry["command"])
             words = words[max([i + 1 for i, word in enumerate(words) if word.endswith("/ccache")], default=0) :]
@@ -141,7 +141,7 @@ class Program:
         self.compile_quickly()
         line = self.ninja("-t", "commands", "unit-tests").splitlines()[-1]
         self.link = shlex.split(next(part for part in line.split(" && ") if " -o tests/unit-tests " in part))
-        self.users = {}  # file -> objects made of it
+        self.users = {}  # file -> objects that depend on it
         made = None
         for line in self.ninja("-t", "deps").splitlines():
             if line.startswith(" "):
@@ -152,7 +152,7 @@ class Program:
                 made = line.split(":")[0]
 
     def compile_quickly(self):
-        """Has clang compile what is changed, where it is installed, with a precompiled header: two to three times as fast."""
+        """Compiles mutants with clang and a precompiled header, if clang is installed: two to three times as fast."""
         clang = shutil.which("clang++")
         core = [words for made, words in self.commands.items() if "/opdock_core.dir/src/" in made]
         if clang is None:
@@ -172,15 +172,15 @@ class Program:
                 words[:1] = [clang, "-include-pch", f"{header}.pch"]
 
     def link_tests(self, job, instead):
-        """The unit tests with other objects in place of some; None when they do not link."""
-        program = self.build / "tests" / f"unit-tests-{job.name}"  # beside what they find by their own place
+        """Links the unit tests with some objects replaced; None if linking fails."""
+        program = self.build / "tests" / f"unit-tests-{job.name}"  # they find files relative to it
         words = [instead.get(word, word) for word in self.link]
         words[words.index("-o") + 1] = program
         done = subprocess.run(words, cwd=self.build, capture_output=True, check=False)
         return program if done.returncode == 0 else None
 
     def can_isolate(self):
-        """A change may kill any process and leave any behind; in a namespace of their own those are its own."""
+        """A mutant may kill any process or leave some behind; a namespace confines this to its own processes."""
         wrapper = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
         if shutil.which("unshare") and subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode == 0:
             return [*wrapper, "sh", "-c", '"$@"; exit $?', "sh"]
@@ -188,8 +188,8 @@ class Program:
         return []
 
     def test(self, program, job, limit, *options, trace=None):
-        """Returns the exit status, None when it ran out of time, and what was printed."""
-        # In /tmp, because a plugin that is tried can write nowhere else.
+        """Returns the exit status (None if it ran out of time) and the output."""
+        # In /tmp, because a plugin that is being tried can write nowhere else.
         with tempfile.TemporaryDirectory(prefix="mutation-", dir="/tmp", ignore_cleanup_errors=True) as folder:
             return self.test_in(folder, program, job, limit, options, trace)
 
@@ -223,7 +223,7 @@ class Program:
         return (None if timed_out.is_set() else process.returncode), printed.decode(errors="replace")
 
     def read_cases(self):
-        """Runs each case by itself, once for each state of the tree, and remembers what it reaches and takes."""
+        """Runs each case by itself, once per state of the tree, and stores the lines that it reaches and its time."""
         kept = self.work / "cases.json"
         if kept.exists():
             known = json.loads(kept.read_text())
@@ -276,19 +276,19 @@ class Program:
         kept.write_text(json.dumps({"tree": self.tree, "cases": self.cases, "reached": self.reached}))
 
     def path_in_tree(self, path):
-        """Of a source file as debug information has it: an object that ccache kept says in which clone it was compiled."""
+        """The tree's path for a path in debug information. An object from ccache names the clone that compiled it."""
         _, behind, name = path.rpartition("/build/../")
         return name if behind else os.path.relpath(path, self.source)
 
     def objects_of(self, path, line):
-        """What has to be compiled again: of code in a header the host's objects, which the linker takes before the tests'."""
+        """The objects to compile again; for code in a header the host's, which the linker takes before the tests'."""
         users = self.users.get(path, [])
         if "constexpr" in (self.source / path).read_text().splitlines()[line - 1]:
-            return users  # which may have arrays of that size
+            return users  # arrays may have that size
         return [made for made in users if "/opdock_core.dir/" in made] or users
 
     def cases_of(self, path, line):
-        """The cases that reach a line: at an address of it or, in the midst of a block, of the line before."""
+        """The cases that reach a line: at one of its addresses or, within a block, at one of the line before."""
         lines = self.reached.get(path, {})
         before = max((int(each) for each in lines if int(each) < line), default=0)
         return {i for each in (line, before) for i in lines.get(str(each), ()) if self.cases[i]["passes"]}

@@ -1,7 +1,7 @@
-"""Finds the places of a C++ file that a mutation test changes, and the changes possible at each.
+"""Finds the places in a C++ file that a mutation test changes, and the changes possible at each.
 
-Works on tokens, not on a syntax tree. The sources are formatted by clang-format: a binary operator has white space on both
-sides, a template's bracket has not. The caller drops changes that do not compile.
+Works on tokens, not on a syntax tree. The sources are formatted by clang-format: a binary operator has blanks on both
+sides, a template's bracket has none. The caller drops changes that do not compile.
 """
 import re
 from typing import NamedTuple
@@ -40,14 +40,14 @@ LEXER = re.compile(
     re.X | re.M | re.S,
 )
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-# What else stands between two operands. (">>" is two tokens, which may close two templates.)
+# The other tokens that stand between two operands. (">>" is two tokens, which may close two templates.)
 SWAPPED = {"&&": "||", "||": "&&", "+": "-", "-": "+", "+=": "-=", "-=": "+="}
-# Their parentheses hold what is checked or known when compiling.
+# Words before parentheses whose content is evaluated only at compile time.
 NOT_RUN = ("static_assert", "alignas", "alignof", "decltype", "sizeof", "noexcept", "requires", "__attribute__")
 NO_CALL = ("return", "throw", "delete", "new", "using", "goto", "if", "for", "while", "switch", "sizeof", "static_assert", "catch", "case", "operator")
-# The tokens before the condition of "?:".
+# Tokens that may precede the condition of "?:".
 BEFORE_CONDITION = ("(", "[", "{", ",", ";", "=", "?", ":", "return", "throw", "+=", "-=", "|=", "&=", "else")
-# The tokens before the body of a function or of a statement; the last ends an initializer of a constructor.
+# Tokens that may precede the body of a function or a statement; the last one ends an initializer of a constructor.
 BEFORE_BODY = (")", "const", "noexcept", "override", "else", "do", "try", "}")
 
 
@@ -63,7 +63,7 @@ class File:
     def __init__(self, text):
         self.text = text
         self.tokens = tokenize(text)
-        self.words = [token.text for token in self.tokens] + [""]  # so that words[i + 1] and words[-1] are there
+        self.words = [token.text for token in self.tokens] + [""]  # so that words[i + 1] and words[-1] exist
         self.mates = self.find_mates()
         self.bodies = [
             (i, mate) for i, mate in self.mates.items() if self.words[i] == "{" and self.words[i - 1] in BEFORE_BODY
@@ -125,7 +125,7 @@ class File:
                 inside.update(range(first, self.mates[first]))
         return inside
 
-    # "char text[64]", but not "return text[0]".
+    # Matches "char text[64]", but not "return text[0]".
     def is_array_size(self, i):
         return (
             self.tokens[i - 1].kind == "name"
@@ -195,7 +195,7 @@ class File:
         if first < i:
             self.add("condition", first, self.negated(first, i - 1))
 
-    # A statement that is a call and nothing else.
+    # A statement that consists of a call only.
     def add_call(self, i):
         before = self.words[i - 1] if i > 0 else ";"
         if before == ")" and self.words[self.mates.get(i - 1, 0) - 1] not in ("if", "for", "while"):
@@ -214,7 +214,7 @@ class File:
                 j += 1
             else:
                 return
-        if called and not (self.words[i][0].isupper() and self.words[i + 1] == "("):  # the latter is a constructor's declaration
+        if called and not (self.words[i][0].isupper() and self.words[i + 1] == "("):  # excludes the declaration of a constructor
             start, end = self.tokens[i].start, self.tokens[j - 1].end
             self.add("call", i, Change(self.text[start:end], "", [(start, end, "")]))
 

@@ -33,8 +33,8 @@ Difference compare(const Output &expected, const std::vector<double> &found) {
                 << found[at];
     };
 
-    // Rounding to the smallest numbers of f16, which a few tiny values may be all there is to compare. Those of f32 and
-    // bf16 are out of reach.
+    // Unavoidable rounding to f16's smallest numbers, which matters if all values are tiny. The smallest numbers of f32
+    // and bf16 are never reached.
     const double unavoidable = expected.dtype == OPDOCK_F16 ? 0x1p-25 : 0;
     double squares = 0, expected_squares = 0, worst = -1;
     std::size_t worst_at = 0;

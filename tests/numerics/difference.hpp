@@ -1,4 +1,4 @@
-// How far an output is from what was expected.
+// Difference between an output and the expected one.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace numerics {
 
 struct Difference {
     double error = 0;    // ||found - expected|| / max(||expected||, scale), over the elements that are finite in both
-    std::string message; // empty when the output is as good as it must be
+    std::string message; // empty if the output is within its tolerance
 };
 
-// Off by as much as rounding to the smallest numbers of f16 takes is not off. An element that is not finite must be so
-// on both sides and in the same way, whatever the tolerance. One element may be off by `expected.step`: a factor's last
-// digit decides to which of two neighbours of 8 bits a product is rounded, which is much of the norm of a few elements.
+// An error no larger than rounding to f16's smallest numbers is accepted. Non-finite elements must agree on both sides,
+// whatever the tolerance. One element may be off by `expected.step`: a factor's last digit can decide to which of two
+// neighbouring 8-bit values a product is rounded, and that is large compared with the norm of a few elements.
 Difference compare(const Output &expected, const std::vector<double> &found);
 
 } // namespace numerics

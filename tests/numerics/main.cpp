@@ -1,4 +1,4 @@
-// Implementations of ops against the cases that write_cases.py wrote.
+// Compares implementations of ops with the cases that write_cases.py wrote.
 //
 //     numerics --module libopdock_reference.so --cases FOLDER --op gelu --impl reference.cpp
 #define DOCTEST_CONFIG_IMPLEMENT
@@ -14,7 +14,7 @@ namespace {
 
 numerics::Settings chosen;
 
-// Takes our own options; doctest ignores what it does not know.
+// Parses our own options; doctest ignores options that it does not know.
 bool parse(int argc, char **argv) {
     for (int i = 1; i < argc; ++i) {
         const std::string_view option = argv[i];

@@ -1,4 +1,4 @@
-// A tensor at given strides in memory of its own, where every byte that is no element is guarded.
+// A tensor with given strides in its own allocation, where all bytes outside of its elements are guarded.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace numerics {
 
 class PlacedTensor {
   public:
-    // Everything starts as NaN (-1 for integers): what a kernel reads beside its elements spoils its results, and what
-    // it forgets to write is found.
+    // Everything is initialized to NaN (-1 for integers): values read beside the elements spoil a kernel's results, and
+    // elements that it forgets to write are noticed.
     PlacedTensor(std::uint32_t dtype, std::vector<std::int64_t> shape,
                  const std::optional<std::vector<std::int64_t>> &strides);
 
@@ -25,26 +25,26 @@ class PlacedTensor {
 
     const DLTensor *descriptor() const { return &descriptor_; }
 
-    // Row-major elements, as many as there are.
+    // Stores all elements, given in row-major order.
     void put(std::span<const std::byte> elements);
-    // Row-major, as f64.
+    // The elements in row-major order, as f64.
     std::vector<double> values() const;
 
-    // Whether every byte that belongs to no element is as it was at first.
+    // True if every byte outside of the elements is unchanged.
     bool guards_intact() const;
-    // All memory, to be compared.
+    // All memory, for comparison.
     std::vector<std::byte> bytes() const { return {memory_.get(), memory_.get() + size_}; }
 
   private:
     struct Free {
         void operator()(std::byte *memory) const { ::operator delete(memory, alignment); }
     };
-    // What an allocator of a device gives, so that a contiguous tensor is as aligned as one of a framework.
+    // As a device's allocator provides, so that a contiguous tensor is aligned as in a framework.
     static constexpr std::align_val_t alignment{256};
     static constexpr std::size_t guard = 256;
     static constexpr std::byte fill{0xff};
 
-    // Calls visit(pointer to element) in row-major order.
+    // Calls visit(pointer to element) for the elements in row-major order.
     template<class Visit>
     void for_each(Visit visit) const;
 

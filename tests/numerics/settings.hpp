@@ -1,4 +1,4 @@
-// The command line of `numerics`, beside doctest's own options.
+// The command line of `numerics`, in addition to doctest's own options.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,13 @@
 namespace numerics {
 
 struct Settings {
-    std::vector<std::string> modules; // --module FILE, any number of times
-    std::filesystem::path cases;      // --cases FOLDER: what write_cases.py wrote
-    std::string op;                   // --op NAME and --impl ID: only these
+    std::vector<std::string> modules; // --module FILE, repeatable
+    std::filesystem::path cases;      // --cases FOLDER, written by write_cases.py
+    std::string op;                   // --op NAME and --impl ID: run only these
     std::string impl_id;
     bool list = false; // --list: print "OP IMPL_ID" lines and stop
-    // --any-values: they are written for devices, whose starts and indices no host looks at, and refuse none; cases in
-    // which these are wrong are left out.
+    // --any-values: for implementations made for devices, whose starts and indices no host checks: they accept any.
+    // Cases with wrong values are left out.
     bool any_values = false;
 };
 

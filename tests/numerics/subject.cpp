@@ -21,7 +21,7 @@ opdock::Attribute attribute_of(const std::string &name, const json &value) {
     return {name.c_str(), value.get<double>()};
 }
 
-// What a call takes. Attributes borrow their names from the object.
+// Arguments of a call. Attributes borrow their names from the JSON object.
 struct Given {
     std::vector<opdock::TensorArg> inputs, outputs;
     std::vector<opdock::Attribute> attributes;
@@ -40,12 +40,12 @@ struct Given {
 
 std::unique_ptr<opdock::Host> open_host(const std::vector<std::string> &modules) {
     setenv("OPDOCK_NUMERICS_PLUGIN_MODULES_ONLY", "1", 1);
-    setenv("OPDOCK_NUMERICS_DEFAULT_PLUGINS", "opdock", 1); // as they were built, and not beside the library
+    setenv("OPDOCK_NUMERICS_DEFAULT_PLUGINS", "opdock", 1); // as built, not installed beside the library
     opdock::Options options;
     options.modules = modules;
     options.prefix = "OPDOCK_NUMERICS_";
     options.log = [](std::int32_t, std::string_view) {
-    }; // the policy changes with each subject, and each change is a line
+    }; // the policy changes with each subject, and each change would log a line
     return std::make_unique<opdock::Host>(options);
 }
 

@@ -1,4 +1,4 @@
-// An implementation under test: calls of its op that it serves, or nobody.
+// An implementation under test. Calls of its op are served by it or not at all.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@ struct Implementation {
     std::string kind; // "default", "vendor", "reference"
 };
 
-// A host with these plugins and no others, whatever the environment says.
+// A host with exactly these plugins, whatever the environment says.
 std::unique_ptr<opdock::Host> open_host(const std::vector<std::string> &modules);
 
-// What the host knows, by op and then in the order of its report. Implementations for other devices than the CPU are
-// left out: their tensors would have to live there.
+// The host's implementations, by op and then in the order of its report. Those for devices other than the CPU are left
+// out, because their tensors would have to be in device memory.
 std::vector<Implementation> implementations(const opdock::Host &host);
 
 struct Outcome {
@@ -35,15 +35,15 @@ class Subject {
 
     const Implementation &implementation() const { return implementation_; }
 
-    // `attributes` is an object. Null tensors are absent; lists are flattened, and `list_sizes` has one size for each.
+    // `attributes` is an object. Null tensors are absent. Lists are flattened; `list_sizes` has the size of each.
     Outcome call(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
                  const nlohmann::json &attributes, const std::vector<std::uint32_t> &list_sizes) const;
 
-    // Why such a call cannot be prepared; empty when it can.
+    // The reason why such a call cannot be prepared; empty if it can.
     std::string refusal(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
                         const nlohmann::json &attributes) const;
 
-    // Calls it served so far.
+    // Number of calls it has served so far.
     std::uint64_t served() const { return host_.served(implementation_.op, implementation_.impl_id); }
 
   private:

@@ -1,4 +1,4 @@
-"""Tensors as ops see them: rounded to a dtype, and written to .safetensors."""
+"""Tensors as ops see them: rounded to a dtype and written to .safetensors."""
 
 import json
 import struct
@@ -16,8 +16,8 @@ INTEGERS = ("i64", "i32", "i8", "u8")
 
 class Tensor(NamedTuple):
     dtype: str
-    stored: np.ndarray  # what is in memory; bf16 as uint16, fp8 as uint8
-    values: np.ndarray  # what that means, in float64 (of an integer, itself)
+    stored: np.ndarray  # bits in memory; bf16 as uint16, fp8 as uint8
+    values: np.ndarray  # their values in float64 (integers as they are)
 
 
 class Fp8(NamedTuple):
@@ -30,7 +30,7 @@ FP8 = {"e4m3": Fp8(3, 7, 448.0), "e5m2": Fp8(2, 15, 57344.0)}
 
 
 def fp8_values(codes, dtype):
-    """What the codes of an fp8 type mean."""
+    """The values of the codes of an fp8 type."""
     mantissa_bits, bias, largest = FP8[dtype]
     magnitudes = np.arange(128)
     exponents, mantissas = magnitudes >> mantissa_bits, magnitudes & (2**mantissa_bits - 1)
@@ -42,18 +42,18 @@ def fp8_values(codes, dtype):
 
 
 def fp8_codes(values, dtype):
-    """The nearest codes, ties to even; what is past the largest value becomes that."""
+    """The nearest codes, ties to even; values beyond the largest are clamped to it."""
     mantissa_bits, bias, largest = FP8[dtype]
     magnitudes = np.minimum(np.nan_to_num(np.abs(values), nan=0.0, posinf=largest), largest)
     exponents = np.where(magnitudes > 0, np.maximum(np.frexp(magnitudes)[1] - 1, 1 - bias), 1 - bias)
-    # In units of the last place; a mantissa that rounds up to the next power of two carries into the exponent.
+    # In units of the last place. A mantissa that rounds up to the next power of two carries into the exponent.
     units = np.rint(np.ldexp(magnitudes, mantissa_bits - exponents)).astype(np.int64)
     codes = np.where(np.isnan(values), 0x7F, units + ((exponents + bias - 1) << mantissa_bits))
     return (codes + 128 * np.signbit(values)).astype(np.uint8)
 
 
 def rounded(values, dtype):
-    """Values rounded to the nearest that `dtype` can hold, ties to even."""
+    """Values rounded to the nearest ones that `dtype` can represent, ties to even."""
     values = np.asarray(values)
     if dtype in FP8:
         codes = fp8_codes(values, dtype)
@@ -67,7 +67,7 @@ def rounded(values, dtype):
 
 
 def write_safetensors(path, tensors):
-    """`tensors` maps names to Tensor."""
+    """Writes `tensors`, a dict of names and Tensors."""
     header, offset = {}, 0
     for name, tensor in tensors.items():
         header[name] = {

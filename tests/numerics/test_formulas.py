@@ -1,6 +1,6 @@
-"""The float64 formulas against finite differences of their forward ops, and against facts known otherwise.
+"""Checks the float64 formulas against finite differences of their forward ops, and against facts known otherwise.
 
-Run as `python3 test_formulas.py`. The inputs are fixed: these are checks of formulas, not of rounding.
+Run as `python3 test_formulas.py`. The inputs are fixed, because this checks formulas, not rounding.
 """
 
 import inspect
@@ -45,7 +45,7 @@ class Gradients(unittest.TestCase):
         np.testing.assert_allclose(value(gradient), numeric_gradient(loss, x), rtol=1e-6, atol=1e-8)
 
     def test_each_backward_op_is_the_gradient_of_its_forward(self):
-        """NAME_bwd that of NAME_fwd or NAME: what it takes and gives is found by name, as python/opdock does."""
+        """NAME_bwd is the gradient of NAME_fwd or NAME. Arguments are matched by name, as in python/opdock."""
         draw = Source(self.rng, {"T": "f64", "U": "f64", "P": "i64"})
         checked = 0
         for name in [one.removesuffix("_bwd") for one in OPS if one.endswith("_bwd")]:
@@ -123,7 +123,7 @@ class Gradients(unittest.TestCase):
 
 
 class Optimizers(unittest.TestCase):
-    """Steps as the libraries that people train with take them, done by hand for one element."""
+    """Steps as common training libraries take them, worked out by hand for one element."""
 
     one = staticmethod(lambda value: [np.array([value])])
 

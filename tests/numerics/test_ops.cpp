@@ -14,7 +14,7 @@ using namespace numerics;
 
 namespace {
 
-// The tensors of one case in memory.
+// The tensors of one case, in memory.
 struct Arguments {
     explicit Arguments(const Case &of) {
         for (const std::optional<Input> &input : of.inputs) {
@@ -49,7 +49,7 @@ struct Arguments {
                std::find(changed.begin(), changed.end(), &tensor) != changed.end();
     }
 
-    std::deque<PlacedTensor> tensors;                     // does not move them
+    std::deque<PlacedTensor> tensors;                     // a deque does not move them
     std::vector<PlacedTensor *> inputs, outputs, changed; // as in the case
     std::vector<std::vector<std::byte>> before;           // of all tensors
 };
@@ -63,7 +63,7 @@ void check_untouched(const Arguments &arguments, bool outputs_too) {
 struct Tally {
     int served = 0;
     int declined = 0;
-    double worst = 0; // the largest error as a part of its tolerance
+    double worst = 0; // the largest error, relative to its tolerance
 };
 
 void check_output(const Output &expected, const PlacedTensor &found, Tally &tally) {
@@ -89,7 +89,7 @@ void run(const Case &of, const Subject &subject, Tally &tally) {
     const std::string status = opdock_status_name(outcome.status);
     INFO("status: ", status, " ", outcome.message);
 
-    // Only the reference must take every layout.
+    // Only the reference has to accept every layout.
     if (outcome.status == OPDOCK_UNSUPPORTED && !of.contiguous && subject.implementation().kind != "reference") {
         CHECK_FALSE(outcome.message.empty());
         check_untouched(arguments, true);

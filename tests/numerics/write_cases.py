@@ -1,9 +1,9 @@
-"""Writes the cases that implementations are tried on: OP.json and OP.safetensors for each op.
+"""Writes the cases that implementations are tested with: OP.json and OP.safetensors for each op.
 
     python3 write_cases.py FOLDER [--seed N] [--op NAME]
 
-Inputs are random and rounded to the dtype of the case; what is expected comes from those rounded inputs in float64. The
-seed is new each time unless given, here or in OPDOCK_NUMERICS_SEED, and is part of every file.
+Inputs are random and rounded to the dtype of the case; the expected outputs are computed from those in float64. The
+seed is new each time unless it is given, here or in OPDOCK_NUMERICS_SEED, and is stored in every file.
 """
 
 import argparse
@@ -25,22 +25,22 @@ from tensors import Tensor, rounded, write_safetensors
 
 EXACT = 1e-12
 TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2, "e4m3": EXACT, "e5m2": EXACT, "i8": EXACT, "u8": EXACT, "i32": EXACT, "i64": EXACT}
-STEP = {"e4m3": 1 / 8, "e5m2": 1 / 4}  # the largest between neighbours, as a part of the lower one
+STEP = {"e4m3": 1 / 8, "e5m2": 1 / 4}  # the largest step between neighbours, relative to the lower one
 LONG_SUM, LONG_SUM_TOLERANCE = 2**16, 1e-4
 LAYOUTS = ("contiguous", "padded", "transposed", "spread", "backwards", "repeated")
 
 
 def strides_of(shape, layout):
-    """In elements; None is row-major without gaps."""
+    """In elements; None for row-major without gaps."""
     if layout == "contiguous":
         return None
     if layout == "transposed":  # the first dimension is the innermost
         return [math.prod(shape[:d]) for d in range(len(shape))]
     gap = 3 if layout == "padded" else 0  # at the end of each row
     strides = [math.prod((*shape[d + 1 : -1], shape[-1] + gap)) if d + 1 < len(shape) else 1 for d in range(len(shape))]
-    if layout == "spread":  # every second element of everything
+    if layout == "spread":  # every second element in every dimension
         return [2 * stride for stride in strides]
-    if layout == "backwards":  # rows from right to left
+    if layout == "backwards":  # rows are stored from right to left
         return strides[:-1] + [-1]
     if layout == "repeated" and len(shape) > 1:  # what a framework's expand() makes
         return [0] + strides[1:]
@@ -54,7 +54,7 @@ class Variation(NamedTuple):
 
 
 def repeated(tensor):
-    """Under a repeated layout only what the first index holds exists."""
+    """Under a repeated layout, only the elements at the first index exist."""
     if tensor.stored.ndim < 2:
         return tensor
     first = lambda array: np.broadcast_to(array[:1], array.shape)
@@ -62,7 +62,7 @@ def repeated(tensor):
 
 
 def in_list(given):
-    """The tensors of a parameter, of which there are many where it is a list."""
+    """The tensors of a parameter: several if it is a list."""
     return given if isinstance(given, list) else [given]
 
 
@@ -80,7 +80,7 @@ class CaseWriter:
         self.cases = []
 
     def add(self, label, dtypes, inputs, attributes, variation=Variation(), expect=Special("", None)):
-        # What the op writes exists as often as it is written.
+        # Tensors that the op writes, or whose rows must be distinct, are never repeated.
         once = (*self.op.changed, *self.op.distinct)
         layouts = {n: "padded" if l == "repeated" and n in once else l for n, l in variation.layouts.items()}
         variation = variation._replace(layouts=layouts)
@@ -111,9 +111,9 @@ class CaseWriter:
         return {"name": name, "tensor": self.store(name, tensor), "strides": strides}
 
     def written(self, inputs, attributes, dtypes, variation, expect):
-        """What the outputs are to be, and what becomes of the inputs that the op writes."""
+        """The expected outputs, and the new values of inputs that the op writes."""
         values = {name: each(given, lambda tensor: tensor.values) for name, given in inputs.items()}
-        # A call that must fail writes nothing; its outputs are as large as those of one that does not.
+        # A call that must fail writes nothing; its outputs have the sizes of a valid call's.
         results = FORMULAS[self.name](**values, **attributes) if expect.status == "OK" else self.blank(inputs, expect.shapes)
         flat = [(name, tensor) for name, given in inputs.items() for tensor in in_list(given)]
         sums = [n for _, tensor in flat if tensor for n in self.longest_sums(tensor.stored.shape)]
@@ -128,7 +128,7 @@ class CaseWriter:
                 "name": name,
                 "expected": self.store(name, rounded(result, "f64")),
                 "dtype": dtypes.get(dtype, dtype),
-                # No two elements of an output share memory.
+                # No two elements of an output may share memory.
                 "strides": strides_of(np.shape(result), "padded" if layout == "repeated" else layout),
                 "scale": scale,
                 "tolerance": max(tolerance, LONG_SUM_TOLERANCE) if long_sum else tolerance,
@@ -172,7 +172,7 @@ class CaseWriter:
         return key
 
     def layouts(self, inputs, layout):
-        """That layout for everything, or each its own."""
+        """The given layout for every parameter, or a random one for each."""
         pick = lambda: str(self.rng.choice(LAYOUTS)) if layout == "mixed" else layout
         return {name: pick() for name in (*inputs, *self.op.outputs)}
 

@@ -1,4 +1,4 @@
-/* The golden layout of the plugins' ABI: every struct, every field, every number, as plugins out there were compiled.
+/* The golden layout of the plugin ABI: every struct, field and number, as existing plugins were compiled with them.
  */
 #include "opdock/plugin.h"
 

@@ -1,6 +1,6 @@
 # cmake -DSOURCE_DIR=... -P check_requirements.cmake
 #
-# REQUIREMENTS.md names tests as proof: each has to exist. And its numbers follow each other.
+# REQUIREMENTS.md names tests as proof: each must exist. Its numbers must be consecutive.
 cmake_minimum_required(VERSION 3.22)
 
 file(READ ${SOURCE_DIR}/plugin-sdk/REQUIREMENTS.md document)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # compile_headers.sh INCLUDE_DIR [-idirafter DIR]
 #
-# Compiles every public header alone, in every language version that the SDK promises, with every compiler that is
-# here: C headers as C99, C11, C23, C++17, C++20 and C++23, C++ headers as C++17, C++20 and C++23. Prints what fails and
-# exits 1.
+# Compiles every public header by itself, in every language version that the SDK promises, with every compiler that is
+# installed: C headers as C99, C11, C23, C++17, C++20 and C++23; C++ headers as C++17, C++20 and C++23. Prints failures
+# and exits with 1.
 set -u
 include=$1
 shift
@@ -39,7 +39,7 @@ if ! printf '#include "%s"\nextern int opdock_not_empty;\n' "$header" |
 fi
 END
 xargs -P 2 -L 1 sh -c 'sh "$0" "$2" "$3" "$4" "$5" $1' "$work/compile" "-I$include $*" <"$work/list" || exit 1
-# What is written for a version that these headers have compiles, and for another one does not.
+# Code for an ABI version that these headers support compiles; for another version it does not.
 for target in 0x0100 0x0101 0x0200 1; do
     outcome=0
     printf '#include "opdock/plugin.h"\nextern int opdock_not_empty;\n' |

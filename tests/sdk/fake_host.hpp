@@ -1,4 +1,4 @@
-// A host that remembers what it was told, and calls put together by hand.
+// A host that records what it is told, and calls that are put together by hand.
 #ifndef OPDOCK_TESTS_SDK_FAKE_HOST_HPP
 #define OPDOCK_TESTS_SDK_FAKE_HOST_HPP
 
@@ -61,7 +61,7 @@ inline DLDataType dtype(std::uint32_t packed) {
     return opdock_dtype_unpack(packed);
 }
 
-// A descriptor that owns its shape and strides. Without strides it is row-major contiguous.
+// A tensor descriptor that owns its shape and strides. Without strides it is row-major contiguous.
 class FakeTensor {
   public:
     FakeTensor(std::uint32_t packed, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {})
@@ -91,7 +91,7 @@ class FakeTensor {
     DLTensor tensor_ = {};
 };
 
-// A problem and its pointers. Parameters are added in signature order, inputs first.
+// A problem and its pointers. Parameters are added in the signature's order, inputs first.
 class FakeCall {
   public:
     explicit FakeCall(const FakeHost &host) {
@@ -134,7 +134,7 @@ class FakeCall {
         return *this;
     }
 
-    // To set what has no method here.
+    // Gives access to fields that have no method here.
     opdock_call &call() { return call_; }
     opdock_problem *problem() {
         problem_.n_tensors = static_cast<std::uint32_t>(tensors_.size());

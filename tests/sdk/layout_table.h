@@ -1,10 +1,10 @@
-/* Tables of how structs lie in memory and what numbers are, and the comparison with what they were.
+/* Tables of struct layouts and constants, and the comparison with the recorded values.
  *
- * A difference breaks binaries that exist. A field may be appended: add its line, and raise the STRUCT size. From 1.0
- * on nothing else may change within a major version. abidiff does not replace this: it was seen to pass a shifted
- * field.
+ * A difference breaks existing binaries. A field may be appended: add its line, and raise the STRUCT size.
+ * From 1.0 on, nothing else may change within a major version.
+ * abidiff does not replace this: it was seen to accept a shifted field.
  *
- * Compiled with -Wpadded, so that no struct has room which only some compilers fill in. Runs on LP64 machines. */
+ * Compiled with -Wpadded, so that no struct has padding that differs between compilers. Runs on LP64 machines. */
 #ifndef OPDOCK_TESTS_SDK_LAYOUT_TABLE_H
 #define OPDOCK_TESTS_SDK_LAYOUT_TABLE_H
 
@@ -37,12 +37,12 @@ typedef struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* 1 when something differs, which is printed. */
+/* Returns 1 if anything differs, and prints it. */
 static int compare_layout(const layout_row *layout, size_t n_layout, const constant_row *constants,
                           size_t n_constants) {
     int differences = 0;
     const layout_row *owner = layout;
-    size_t end = 0; /* of the fields of `owner` seen so far */
+    size_t end = 0; /* of the fields of `owner` so far */
     for (size_t i = 0; i < n_layout; ++i) {
         const layout_row *row = &layout[i];
         if (row->offset != row->expected_offset || row->size != row->expected_size) {

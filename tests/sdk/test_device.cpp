@@ -23,14 +23,14 @@ opdock_device_properties filled_in() {
     return properties;
 }
 
-// A host's struct of so many bytes, zeroed, with others behind it.
+// A host's struct of the given size, zeroed, with other bytes behind it.
 struct HostsProperties {
     explicit HostsProperties(std::uint32_t size) : bytes(size + 64, 0xab) {
         std::memset(bytes.data(), 0, size);
         std::memcpy(bytes.data(), &size, sizeof size);
     }
     void take(const opdock_device_properties &given) {
-        // The host's struct may be shorter than this header's; a provider sees it as its own.
+        // The host's struct may be shorter than this header's; the provider fills in a full one of its own.
         opdock_device_properties_give(reinterpret_cast<opdock_device_properties *>(bytes.data()), &given);
     }
     template<class Field>
@@ -62,7 +62,7 @@ TEST_CASE("a provider gives its properties to a host of the same header") {
 }
 
 TEST_CASE("a provider whose header has more than an older host's writes nothing behind the host's struct") {
-    // What the older header lacks stands for what a later one appends.
+    // A field that the older header lacks stands for one that a later version appends.
     const std::uint32_t older = OPDOCK_STRUCT_SIZE(opdock_device_properties, warp_size);
     HostsProperties host(older);
     host.take(filled_in());

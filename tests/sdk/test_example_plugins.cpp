@@ -1,4 +1,4 @@
-// The kernels of the template and of the acme example, called directly: what vendors copy has to be right.
+// The kernels of the template and of the acme example, called directly: vendors copy them, so they must be right.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "heuristics.hpp"
 #include "ops/ops.hpp"
 
-namespace example { // the template's; its headers have the names of acme's
+namespace example { // the template's; its headers have the same names as acme's
 opdock::Status silu(const opdock::Call &call);
 opdock::Status pick_block(const opdock::Problem &problem, std::int64_t *knobs);
 } // namespace example
@@ -29,8 +29,8 @@ constexpr double tolerance = packed<T> == OPDOCK_F32   ? 1e-5
                              : packed<T> == OPDOCK_F16 ? 2e-3
                                                        : 1.6e-2;
 
-// A tensor with its elements: [a, b, n] where every stride has a gap, and the leading two dimensions are swapped in
-// memory; or contiguous.
+// A tensor with its elements: [a, b, n], either contiguous, or with a gap in every stride and the two leading
+// dimensions swapped in memory.
 template<class T>
 struct Filled {
     Filled(std::int64_t a, std::int64_t b, std::int64_t n, bool contiguous, std::mt19937 &random)

@@ -114,7 +114,7 @@ namespace {
 Status only_device_zero(DLDevice device) {
     return device.device_id == 0 ? Status() : unsupported("only device 0 has the unit");
 }
-// What `available` and device_state may want of a device.
+// User data that `available` and device_state may need for a device.
 struct Machine {
     std::string model;
     int asked = 0;

@@ -82,7 +82,7 @@ TEST_CASE_TEMPLATE("a float between two neighbours goes to the nearer one, and t
                    half_t, bfloat16_t) {
     int wrong = 0;
     for (std::uint32_t low = 0; low < infinity_bits<T>; ++low) {
-        // Past the largest finite value the neighbour is where the next one would be: that is where infinity starts.
+        // Infinity starts where the value after the largest finite one would be, so that counts as its neighbour.
         const double below = exact(from_bits<T>(low));
         const double above =
             low + 1 == infinity_bits<T> ? 2 * below - exact(from_bits<T>(low - 1)) : exact(from_bits<T>(low + 1));

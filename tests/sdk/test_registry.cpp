@@ -27,7 +27,7 @@ struct SeenImpl {
     std::vector<SeenKnob> knobs;
 };
 
-// A registry that copies what it is given, as hosts do.
+// A registry that copies its arguments, as hosts do.
 class FakeRegistry {
   public:
     FakeRegistry() {

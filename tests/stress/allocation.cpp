@@ -1,8 +1,8 @@
-// Each allocation of an operation fails once, and fails with all that come after it. Each time a child of fork does the
-// operation, so that one that dies is told from the next, and nothing is warm that would not be.
+// Each allocation of an operation fails once, alone or with all that follow it. Each attempt runs in a forked child, so
+// that a crash does not affect the next attempt, and no caches are warm that would not be in reality.
 //
 // Listing (describe, explain) is left out: it makes nlohmann's JSON values, whose destructor allocates and ends the
-// process where there is no memory.
+// process if there is no memory.
 #include <algorithm>
 #include <ctime>
 #include <functional>
@@ -26,7 +26,7 @@ namespace {
 
 using HostPtr = std::unique_ptr<core::Host>;
 
-// Two plugins for an op, a policy file, and a module more.
+// Two plugins for an op, a policy file, and another module.
 class Place {
   public:
     Place()
@@ -58,9 +58,9 @@ constexpr std::int64_t blocks_of_plugin = 16;
 struct Operation {
     const char *name;
     bool with_cache;
-    bool with_host; // that was opened before
-    // What may stay more than without a failure: registries that plugins may have kept, one for each time their entry
-    // ran, and plugins that were opened because they could not be tried.
+    bool with_host; // opened before the operation
+    // Objects that may remain beyond those of a run without failures: registries that plugins may have kept, one for
+    // each run of their entry, and plugins that were opened because they could not be tried.
     int registries;
     int plugins;
     std::function<void(const Place &, HostPtr &)> run;
@@ -109,7 +109,7 @@ void expect_serving(core::Host &host, const char *when, ChildReport &report) {
     }
 }
 
-// The operation with one failure, and then everything once more without.
+// Runs the operation with one failure, and then everything once more without.
 void attempt(const Place &place, const Operation &operation, std::uint64_t nth, Failing how, ChildReport &report) {
     place.write_policy("vendor");
     if (!operation.with_cache) {
@@ -154,14 +154,14 @@ void attempt(const Place &place, const Operation &operation, std::uint64_t nth, 
 void check(Stress &stress) {
     const Place place;
     place.write_policy("vendor");
-    { // what is made once in a process: not with the plugins that the children open
+    { // made once per process; without the plugins that the children open
         const auto warm =
             quiet_host(place.installed.environment(), {(place.installed.folder() / "plugins/warm-up.so").string()});
         (void)added_by(Op(&warm->op("fixture.add")));
         (void)warm->describe();
-        (void)Op(&warm->op("fixture.add")).try_call({}, {}); // the thread keeps the words of its last error
+        (void)Op(&warm->op("fixture.add")).try_call({}, {}); // the thread keeps the text of its last error
         const std::time_t now = std::time(nullptr);
-        (void)std::localtime(&now); // which spdlog needs to say that it cannot log
+        (void)std::localtime(&now); // used by spdlog to report that it cannot log
     }
     std::uint64_t points = 0;
     std::string counts;
@@ -173,7 +173,7 @@ void check(Stress &stress) {
             stress.violated(std::string(operation.name) + ", nothing fails: " + whole.violation.data());
             continue;
         }
-        // All, or so many that are spread over all; those that are left out by one run are met by another.
+        // All of them, or that many spread evenly; other runs meet those that this one leaves out.
         const std::uint64_t step =
             std::max<std::uint64_t>(1, whole.allocations / std::max<std::uint64_t>(1, stress.rounds));
         counts += std::string(counts.empty() ? "" : ", ") + operation.name + " " + std::to_string(whole.allocations);

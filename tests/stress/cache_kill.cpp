@@ -1,5 +1,5 @@
-// Writers of the scan cache are killed at random moments, one alone and two at once. Each tells through a pipe what it
-// has seen committed.
+// Writers of the scan cache are killed at random moments, one alone and two at once. Each reports through a pipe which
+// rows it has committed.
 #include <algorithm>
 #include <csignal>
 #include <ctime>
@@ -30,7 +30,7 @@ std::string path_of(std::uint32_t number) {
     return "/" + std::to_string(number);
 }
 
-// Writes one row after the other and tells each number that was committed, until it is killed.
+// Writes one row after the other and reports each committed number, until it is killed.
 [[noreturn]] void write_rows(const std::string &folder, std::uint32_t from, std::uint32_t step, int committed) {
     bool warned = false;
     const core::Log log([](void *flag, std::int32_t, const char *) { *static_cast<bool *>(flag) = true; }, &warned);
@@ -51,7 +51,7 @@ struct Writer {
     pid_t process = -1;
     int committed = -1;
 
-    // What it has told so far. Waits for the first when asked to.
+    // Takes the numbers reported so far. If `wait` is true, it waits for the first.
     std::size_t take(std::vector<std::uint32_t> &into, bool wait) const {
         fcntl(committed, F_SETFL, wait ? 0 : O_NONBLOCK);
         std::size_t taken = 0;
@@ -111,14 +111,14 @@ void expect_rows(Stress &stress, const std::string &folder, const std::vector<st
     }
 }
 
-// Kills writers so often. Returns how many rows were seen committed.
+// Kills writers in the given number of rounds. Returns how many rows were seen committed.
 std::uint64_t kill_writers(Stress &stress, std::uint64_t rounds, std::uint32_t writers) {
     std::uint64_t committed = 0;
     std::uint32_t next = 0;
-    std::vector<std::uint32_t> expected; // since the folder is this one
+    std::vector<std::uint32_t> expected; // in the current folder
     std::unique_ptr<test::TemporaryDirectory> directory;
     for (std::uint64_t round = 0; round < rounds; ++round) {
-        if (round % 25 == 0) { // so that the file is often being made, and never large
+        if (round % 25 == 0) { // so that the file is often created anew, and never large
             directory = std::make_unique<test::TemporaryDirectory>();
             expected.clear();
         }
@@ -128,12 +128,12 @@ std::uint64_t kill_writers(Stress &stress, std::uint64_t rounds, std::uint32_t w
             running.push_back(start(folder, next + who, writers));
         }
         const std::size_t before = expected.size();
-        // Half of them early, while the file is opened or made; the others some rows later.
+        // Half of the kills come early, while the file is opened or created; the others some rows later.
         for (std::uint32_t rows = stress.below(2) == 0 ? 0 : 1 + stress.below(4); rows > 0; --rows) {
             (void)running[stress.below(writers)].take(expected, true);
         }
         const timespec moment = {0, static_cast<long>(stress.below(4'000'000))};
-        nanosleep(&moment, nullptr); // the moment is what is random here; nothing waits for anything
+        nanosleep(&moment, nullptr); // the random moment to kill; nothing waits for a condition
         for (const Writer &writer : running) {
             kill(writer.process, SIGKILL);
         }
@@ -146,7 +146,7 @@ std::uint64_t kill_writers(Stress &stress, std::uint64_t rounds, std::uint32_t w
         for (const std::uint32_t number : expected) {
             next = std::max(next, number + 1);
         }
-        next += writers; // what was being written when its writer died may be there or not
+        next += writers; // a row that was being written when its writer died may exist or not
         const std::string file = folder + "/scans.sqlite";
         if (std::filesystem::exists(file)) {
             expect_whole(stress, file, round);

@@ -1,4 +1,4 @@
-// What a forked child found, in memory that it shares with its parent: it may die at any point.
+// Findings of a forked child, in memory shared with its parent: the child may die at any point.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ namespace opdock::stress {
 
 struct ChildReport {
     std::array<char, 1000> violation; // empty: none
-    std::int64_t blocks;              // that were allocated and are still there
-    std::int64_t descriptors;         // that are still open
+    std::int64_t blocks;              // allocated and not freed
+    std::int64_t descriptors;         // still open
     std::uint64_t allocations;        // of the operation
 
     void say(const std::string &what) {
@@ -27,7 +27,7 @@ struct ChildReport {
     }
 };
 
-// Runs `work` in a child, with a report that it fills, and adds how it died when it did.
+// Runs `work` in a child with a report to fill in; if the child dies, adds the cause.
 template<class Work>
 ChildReport in_child(Work work) {
     static void *const shared =
@@ -38,7 +38,7 @@ ChildReport in_child(Work work) {
     ChildReport &report = *new (shared) ChildReport{};
     const pid_t child = fork();
     if (child == 0) {
-        alarm(60); // one that hangs dies, and is told
+        alarm(60); // a child that hangs is killed and reported
         try {
             work(report);
         } catch (const std::exception &exception) {

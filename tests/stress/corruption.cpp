@@ -1,5 +1,5 @@
-// Plugins with one to eight changed bytes. This process is the host that finds, tries and lists them; it must not die,
-// and what it takes must be what a probe told.
+// Plugins with one to eight changed bytes. This process is the host that finds, tries and lists them. It must not die,
+// and may accept only what a probe reported.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -19,7 +19,7 @@ std::string content_of(const std::string &path) {
 }
 
 std::string change(Stress &stress, std::string bytes) {
-    // Half of the time where the headers, the names and the notes are, which is where most can go wrong.
+    // Half of the changes hit the headers, names and notes, where most can go wrong.
     const std::size_t end = stress.below(2) == 0 ? std::min<std::size_t>(bytes.size(), 2048) : bytes.size();
     for (std::uint32_t left = 1 + stress.below(8); left > 0; --left) {
         bytes[stress.below(end)] = static_cast<char>(stress.below(256));

@@ -1,5 +1,5 @@
 // Plugins that fail in every way are loaded again and again, into one host and into hosts that do not open because of
-// them; then the process has as much as before.
+// them. Afterwards the process must not hold more resources than before.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -24,7 +24,7 @@ Held held() {
     Held now;
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
-#ifdef __SANITIZE_ADDRESS__ // whose allocator maps more now and then
+#ifdef __SANITIZE_ADDRESS__ // AddressSanitizer's allocator maps more memory now and then
         now.mappings += line.find('/') != std::string::npos ? 1 : 0;
 #else
         ++now.mappings;
@@ -36,7 +36,7 @@ Held held() {
     return now;
 }
 
-// By file, by looking at it, by its probe, by what it registers, by what is there already.
+// Rejected by file, by inspection, by the probe, by registration, and by conflict with others.
 constexpr const char *failing[] = {
     "libno_note.so",         "libother_abi.so",         "libbad_note.so", "libneeds_cpu.so",
     "libmissing_library.so", "libunresolved_symbol.so", "libno_entry.so", "libfaults_when_opened.so",
@@ -49,7 +49,7 @@ std::string fixture(const char *name) {
     return (opdock::test::fixtures_folder() / name).string();
 }
 
-// Each kind once, into one host; returns how many failed.
+// Loads each kind once into one host; returns how many failed.
 std::uint64_t load_all(Stress &stress, core::Host &host) {
     std::uint64_t failed = 0;
     for (const char *name : failing) {
@@ -63,7 +63,7 @@ std::uint64_t load_all(Stress &stress, core::Host &host) {
     return failed;
 }
 
-// A host that does not open because of a plugin.
+// Opens a host in strict mode, which fails because of a plugin.
 std::uint64_t open_strictly(Stress &stress, core::RawEnvironment environment) {
     environment.emplace("PLUGIN_STRICT", "1");
     try {
@@ -75,8 +75,8 @@ std::uint64_t open_strictly(Stress &stress, core::RawEnvironment environment) {
     return 0;
 }
 
-// A plugin that is refused when it is opened for its first call. Its code ran in this process, so that it stays mapped,
-// and may have kept the two tables it was given, which stay too.
+// A plugin that is refused when it is opened for its first call. Its code ran in this process, so it stays mapped; it
+// may have kept the two tables that it was given, so they stay too.
 std::uint64_t call_what_fails(Stress &stress, const core::RawEnvironment &environment) {
     const auto host = quiet_host(environment, {fixture("libfails_in_host.so")});
     float in[] = {1};
@@ -89,7 +89,7 @@ std::uint64_t call_what_fails(Stress &stress, const core::RawEnvironment &enviro
     return 1;
 }
 
-// Fails so often, and compares what is held then with what was held after a few times.
+// Fails that many times, and compares the resources held at the end with those held after the first few times.
 template<class Fail>
 void repeat(Stress &stress, std::uint64_t times, const std::string &what, std::int64_t bytes_each, Fail fail_some,
             std::string &said) {
@@ -111,7 +111,7 @@ void repeat(Stress &stress, std::uint64_t times, const std::string &what, std::i
     };
     compare("mappings", before.mappings, after.mappings, 0);
     compare("descriptors", before.descriptors, after.descriptors, 0);
-    // Texts keep the room of their longest value.
+    // Strings keep the capacity of their longest value.
     compare("bytes of heap", before.heap, after.heap, 1024 + bytes_each * static_cast<std::int64_t>(failed));
     said += (said.empty() ? "" : "; ") + std::to_string(failed) + " " + what + ": " +
             std::to_string(after.mappings - before.mappings) + " mappings, " +

@@ -13,7 +13,7 @@
 namespace opdock::stress {
 namespace {
 
-// Plain values: whatever is used here must not allocate.
+// Plain values: nothing used here may allocate.
 thread_local bool armed = false;
 thread_local std::uint64_t seen = 0;
 thread_local std::uint64_t failing = 0;
@@ -80,7 +80,7 @@ void *allocate(std::size_t size, std::align_val_t alignment) {
     return is_to_fail() ? nullptr : std::aligned_alloc(unit, (size + unit - 1) / unit * unit);
 }
 
-// Before SQLite is first used.
+// Must run before SQLite is first used.
 [[maybe_unused]] const int sqlite_configured = [] {
     static sqlite3_mem_methods own;
     sqlite3_config(SQLITE_CONFIG_GETMALLOC, &own);
@@ -103,7 +103,7 @@ using namespace opdock::stress;
 
 extern "C" {
 
-// glibc's own, under the names that it keeps for those who replace them.
+// glibc's own functions, under the names that it reserves for replacements of malloc.
 void *__libc_malloc(std::size_t size);
 void *__libc_calloc(std::size_t count, std::size_t size);
 void *__libc_realloc(void *block, std::size_t size);
@@ -161,7 +161,7 @@ EXPORTED void free(void *block) {
 using opdock::stress::allocate;
 using opdock::stress::fallible;
 
-// Every form: memory of one must not come back through another that is AddressSanitizer's.
+// All forms are replaced: memory from one of them must not be freed by another one of AddressSanitizer's.
 EXPORTED void *operator new(std::size_t size) {
     return fallible(allocate(size));
 }

@@ -20,7 +20,7 @@
 namespace opdock::stress {
 namespace {
 
-// Plain values: what is in front of the C library must not depend on anything that uses it.
+// Plain values: these wrappers precede the C library and must not depend on anything that uses it.
 thread_local bool armed = false;
 thread_local Call failing = Call::count;
 thread_local std::uint64_t first = 0;
@@ -33,7 +33,7 @@ bool is_below(const char *path) {
     return path != nullptr && std::string_view(path).starts_with(folder.data());
 }
 
-// A file below the folder, or a pipe.
+// True for a file below the folder, or a pipe.
 bool is_ours(int descriptor) {
     std::array<char, 64> link = {};
     std::array<char, 512> target = {};
@@ -98,7 +98,7 @@ using opdock::stress::fails;
 using opdock::stress::fails_now;
 using opdock::stress::next;
 
-// The function of this name that comes after this program's.
+// The next function of this name after this program's own.
 #define REAL(name) static auto *const real = next<decltype(name)>(#name)
 #define WRAPPED extern "C" __attribute__((visibility("default")))
 
@@ -167,7 +167,7 @@ WRAP_TRUNCATE(ftruncate64, off64_t)
 WRAP_ALLOCATE(posix_fallocate, off_t)
 WRAP_ALLOCATE(posix_fallocate64, off64_t)
 
-// Giving a lock back is nothing that fails.
+// Unlocking never fails.
 #define WRAP_FCNTL(name)                                                                                               \
     WRAPPED int name(int descriptor, int command, ...) {                                                               \
         static auto *const real = next<int(int, int, ...)>(#name);                                                     \

@@ -1,4 +1,4 @@
-// System calls that fail when a test says so: those on files below one folder, and those of starting and following a
+// System calls that fail when a test requests it: those on files below one folder, and those that start and follow a
 // probe. Linking this puts wrappers in front of the C library's functions, for the host and every library it uses.
 #pragma once
 
@@ -31,10 +31,10 @@ enum class Call {
 
 const char *name_of(Call call);
 
-// From here on this thread's calls are counted, and the `nth` (from 1) one of this kind, with the `more` after it,
-// fails with this errno. nth 0: none.
+// From now on counts this thread's calls of this kind. The `nth` (from 1) and the `more` calls after it fail with this
+// errno. nth 0: none.
 void fail_call(Call call, std::uint64_t nth, std::uint64_t more, int code, const std::string &below);
-// No longer. Returns how many of this kind there were.
+// Ends this. Returns the number of calls of this kind.
 std::uint64_t stop_failing_calls();
 
 } // namespace opdock::stress

@@ -1,5 +1,5 @@
 // The process forks while its threads call, prepare, change the policy, load and list. Each child calls, lists, opens a
-// plugin that its parent did not, loads, and opens a host of its own.
+// plugin that its parent has not opened, loads, and opens a host of its own.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -19,7 +19,7 @@
 namespace opdock::stress {
 namespace {
 
-// Far longer than a child needs, also on a machine with much else to do.
+// Far longer than a child needs, even on a busy machine.
 constexpr int patience_milliseconds = 60'000;
 
 struct Running {
@@ -46,19 +46,19 @@ void flip(Running &running) {
     }
 }
 
-// With the scan cache, a probe and the dynamic loader.
+// Uses the scan cache, a probe and the dynamic loader.
 void load_and_list(Running &running) {
     while (!running.done) {
         try {
             running.host.load(running.rejected);
-        } catch (const core::Error &) { // as it should
+        } catch (const core::Error &) { // expected
         }
         (void)running.host.describe();
         (void)quiet_host(running.environment, {running.rejected});
     }
 }
 
-// What a child does; the number of the step that went wrong, or 0.
+// The child's work. Returns the number of the step that failed, or 0.
 int work_of_child(Running &running) {
     if (added_by(Op(&running.host.op("fixture.add"))) < 100) {
         return 1;
@@ -97,7 +97,7 @@ pid_t fork_child(Running &running) {
     return child;
 }
 
-// How the child ended, or that it did not.
+// Describes how the child ended, or that it did not.
 std::string end_of(pid_t child) {
     const int handle = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
     pollfd end = {handle, POLLIN, 0};

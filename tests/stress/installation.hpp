@@ -14,7 +14,7 @@ namespace opdock::stress {
 
 class Installation {
   public:
-    // A copy of a fixture, so that it is loaded apart from others of its kind.
+    // Copies a fixture, so that it is loaded separately from others of its kind.
     std::string plugin(const std::string &fixture, const std::string &name) const {
         const std::filesystem::path path = directory_.path() / "plugins" / name;
         std::filesystem::create_directories(path.parent_path());
@@ -31,7 +31,7 @@ class Installation {
     test::TemporaryDirectory directory_;
 };
 
-// A host whose log goes nowhere, so that nothing of it is kept.
+// A host whose log is discarded.
 inline std::unique_ptr<core::Host> quiet_host(const core::RawEnvironment &environment,
                                               std::vector<std::string> modules) {
     core::HostOptions options;
@@ -46,7 +46,7 @@ inline std::unique_ptr<core::Host> quiet_host(const core::RawEnvironment &enviro
     return std::make_unique<core::Host>(std::move(options));
 }
 
-// fixture.add of the adder fixtures: what was added, or -1 when the call failed.
+// Calls fixture.add of the adder fixtures. Returns the amount added, or -1 if the call failed.
 inline float added_by(const Op &op) {
     float a[] = {1, 2};
     float b[] = {10, 20};

@@ -1,5 +1,5 @@
-// System calls on the files of the cache and on the channel of a probe fail, each use of each kind, once and for good.
-// A host is opened and a call is served all the same; the next process finds nothing wrong.
+// System calls on the cache's files and on a probe's channel fail: each call of each kind, once or for good. A host
+// still opens and serves a call, and the next process finds nothing wrong.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -24,7 +24,7 @@ struct Failure {
     Call call;
     std::uint64_t nth;
     int code;
-    bool again; // those that come after it, too
+    bool again; // the calls after it fail, too
     bool with_cache;
 
     std::string text() const {
@@ -45,7 +45,7 @@ void expect_served(MadeHost &host, const char *who, ChildReport &report) {
     }
 }
 
-// At most one warning for each of the causes, and no other.
+// Expects at most one warning per cause, and no others.
 void expect_few_warnings(const MadeHost &host, ChildReport &report) {
     std::int64_t of_cache = host.logged("The cache of scanned plugins is not used");
     std::int64_t of_probe = host.logged("is opened without being tried");
@@ -68,13 +68,13 @@ void attempt(const Installation &place, const std::vector<std::string> &plugins,
         (void)quiet_host(place.environment(), {plugins[0]});
     }
     {
-        // SQLite waits 10 s for locks, however they fail.
+        // SQLite waits up to 10 s for locks, whatever their error.
         const bool passes = failure.code == EINTR || failure.call == Call::lock;
         const std::uint64_t more = !failure.again ? 0 : passes ? 10 : 1'000'000;
         fail_call(failure.call, failure.nth, more, failure.code, folder);
         MadeHost host(place.environment(), "/nonexistent", {plugins.back()});
         const float added = added_by(host.op("fixture.add"));
-        report.allocations = stop_failing_calls(); // so many calls of that kind
+        report.allocations = stop_failing_calls(); // of calls of that kind
         if (added < 100) {
             report.say(std::string("the call is not served: ") + opdock_last_error());
         }

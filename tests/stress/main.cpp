@@ -1,4 +1,4 @@
-// One program for all claims: they share the host, which is large.
+// One program for all claims, because they share the host, which is large.
 #include "stress.hpp"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ namespace {
 
 const Claim *const claims[] = {
     &truncation,   &corruption, &failed_loads, &cache_kill,
-#ifndef __SANITIZE_THREAD__ // whose run-time library does not bear what these do to the C library
+#ifndef __SANITIZE_THREAD__ // ThreadSanitizer's run-time library does not support these changes to the C library
     &allocation,   &io_errors,
 #endif
     &policy_flips, &forks,
@@ -66,7 +66,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
     return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// Starts over without malloc's cache of each thread. What lies in it counts as in use, which makes the heap of a
+// Restarts the program without malloc's per-thread cache. Cached blocks count as in use, which makes the heap of a
 // program that frees everything grow by up to 70 KB.
 void leave_out_thread_cache(char **argv) {
     constexpr const char *tunable = "glibc.malloc.tcache_count=0";

@@ -1,5 +1,5 @@
-// Threads call while another changes between two policies. Each policy is an order and a list of vendors that are
-// denied; an order with the other's list would give an implementation that neither policy does.
+// Threads call while another one switches between two policies. Each policy is an order and a list of denied vendors;
+// an order combined with the other policy's list would select an implementation that neither policy selects.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -62,9 +62,9 @@ struct Shared {
     bool is_whole(float bias) const { return bias == of_first || bias == of_second; }
 };
 
-constexpr std::uint64_t at_once = 1000; // calls between two looks at what is shared
+constexpr std::uint64_t at_once = 1000; // calls between two looks at the shared state
 
-// Validated calls.
+// Makes validated calls.
 void call(Shared &shared) {
     const Op op(&shared.host.op("stress.add"));
     float in = 10, out = 0;
@@ -81,7 +81,7 @@ void call(Shared &shared) {
     }
 }
 
-// Prepared calls, prepared anew when they are stale, and what they say of themselves.
+// Makes prepared calls, renews them when they are stale, and checks what they report.
 void call_prepared(Shared &shared) {
     const Op op(&shared.host.op("stress.add"));
     float in = 10, out = 0;
@@ -103,7 +103,7 @@ void call_prepared(Shared &shared) {
     }
 }
 
-// Calls inside a scope of its own, which is above what the program sets, and outside of it in turn.
+// Alternates calls inside a scope, whose policy takes precedence over the program's, and outside of it.
 void call_in_scopes(Shared &shared) {
     const Op op(&shared.host.op("stress.add"));
     float in = 10, out = 0;
@@ -137,7 +137,7 @@ void check(Stress &stress) {
             threads.emplace_back([&shared, work] { work(shared); });
         }
         while (flips < wanted) {
-            // Spread over all calls.
+            // Waits, so that the flips are spread over all calls.
             while (shared.calls.load(std::memory_order_relaxed) < flips * (stress.rounds / wanted)) {
                 std::this_thread::yield();
             }

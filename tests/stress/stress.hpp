@@ -1,4 +1,4 @@
-// A claim that is measured by doing something very often: how often, from which seed, and what was found.
+// A claim that is measured by very many repetitions: their number, the seed, and the findings.
 //
 //     stress CLAIM [--rounds N] [--seed S]
 //
@@ -18,14 +18,14 @@ class Stress {
     const std::uint64_t rounds;
     std::mt19937 random;
 
-    // A number below `end`.
+    // A random number below `end`.
     std::uint32_t below(std::uint64_t end) { return static_cast<std::uint32_t>(random() % end); }
-    // Shows where it is, on a terminal.
+    // Shows the progress, on a terminal only.
     void progress(std::uint64_t done, std::uint64_t of);
     void progress(std::uint64_t done) { progress(done, rounds); }
-    // Says what does not hold; the program ends with 1. Only the first ones are shown.
+    // Reports a violation; the program then exits with 1. Only the first few are shown.
     void violated(const std::string &what);
-    // The last line, without "and ... violations".
+    // Sets the last line, without "and ... violations".
     void checked(std::string what) { checked_ = std::move(what); }
 
     std::uint64_t violations() const { return violations_; }
@@ -34,7 +34,7 @@ class Stress {
   private:
     std::uint64_t violations_ = 0;
     std::string checked_;
-    bool on_a_line_ = false; // of progress
+    bool on_a_line_ = false; // the cursor is on a line of progress
 };
 
 struct Claim {

@@ -1,5 +1,5 @@
-// A plugin that ends early, at each of its bytes: what inspection says of it. What it took would go on to the probe,
-// and what that took into the list.
+// A plugin truncated at each of its bytes, and the verdict of inspection. If it is accepted, it goes on to the probe,
+// and if accepted there, into the list.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -16,7 +16,7 @@
 namespace opdock::stress {
 namespace {
 
-// The kinds of plugins that linkers write: with a table of sections at the end, or a segment.
+// The two kinds of plugins that linkers write: with a section table at the end, or a segment.
 constexpr const char *fixtures[] = {"libgood.so", "libold_hash_table.so"};
 
 void truncate_each(Stress &stress, const Installation &place, const std::string &fixture, std::uint64_t step,
@@ -28,7 +28,7 @@ void truncate_each(Stress &stress, const Installation &place, const std::string 
         stress.violated(fixture + " is rejected whole");
         return;
     }
-    // From the end, so that the file only gets shorter; the last bytes and the first all, whatever the step.
+    // From the end, so that the file only gets shorter. The last and the first bytes are all tried, whatever the step.
     for (std::uint64_t length = size; length-- > 0;) {
         const bool is_near_end = length + 128 >= size || length < 128;
         if (!is_near_end && step > 1 && stress.below(step) != 0) {

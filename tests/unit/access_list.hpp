@@ -1,4 +1,4 @@
-// POSIX access control lists on files of tests.
+// POSIX access control lists on the files of tests.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct AccessEntry {
     std::uint32_t id = ACL_UNDEFINED_ID;
 };
 
-// As setfacl does, with `list` "system.posix_acl_default" as setfacl -d. Entries in the order of their tags.
+// Like setfacl; with `list` "system.posix_acl_default" like setfacl -d. Entries must be in the order of their tags.
 inline void set_access_list(const std::string &path, const std::vector<AccessEntry> &entries,
                             const char *list = "system.posix_acl_access") {
     posix_acl_xattr_header header = {};
@@ -31,11 +31,11 @@ inline void set_access_list(const std::string &path, const std::vector<AccessEnt
         entry.e_id = one.id;
         bytes.append(reinterpret_cast<const char *>(&entry), sizeof entry);
     }
-    // Where the temporary directory knows no access lists this fails, and nothing is left to be tried there.
+    // If the temporary directory does not support access lists, this fails, and the tests cannot be run there.
     REQUIRE(::setxattr(path.c_str(), list, bytes.data(), bytes.size(), 0) == 0);
 }
 
-// That a user or group may write beside the owner; the group of the file may read, as may everybody.
+// Lets a user or group write in addition to the owner; the file's group and everybody else may read.
 inline void let_write(const std::string &path, int tag, std::uint32_t id) {
     std::vector<AccessEntry> entries = {{ACL_USER_OBJ, 7}, {ACL_GROUP_OBJ, 5}, {ACL_MASK, 7}, {ACL_OTHER, 5}};
     entries.insert(entries.begin() + (tag == ACL_USER ? 1 : 2), {static_cast<std::uint16_t>(tag), 7, id});

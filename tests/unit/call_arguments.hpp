@@ -1,4 +1,4 @@
-// The arguments of a made-up call. Its tensors point to addresses of their own that nothing reads.
+// The arguments of a made-up call. Its tensors have distinct addresses that nothing reads.
 #pragma once
 
 #include <cstdint>
@@ -119,7 +119,7 @@ class CallArguments {
     MadeTensor &input(size_t i) { return *inputs_[i]; }
     MadeTensor &output(size_t i) { return *outputs_[i]; }
 
-    // Valid until the next call of anything here.
+    // Valid until the next call of any function here.
     opdock_args &args() {
         input_pointers_.clear();
         output_pointers_.clear();
@@ -149,7 +149,7 @@ class CallArguments {
         return tensors_.emplace_back(MadeTensor{std::move(shape), std::move(strides), dtype, address, cpu, {}});
     }
 
-    std::deque<MadeTensor> tensors_; // stay where they are
+    std::deque<MadeTensor> tensors_; // a deque, so that they stay in place
     std::vector<MadeTensor *> inputs_;
     std::vector<MadeTensor *> outputs_;
     std::vector<opdock_attribute> attributes_;
@@ -159,7 +159,7 @@ class CallArguments {
     opdock_args args_{};
 };
 
-// What `work` throws, or "no error". Anything but INVALID_ARGUMENT is marked.
+// The message of the exception that `work` throws, or "no error". Any status but INVALID_ARGUMENT is marked.
 template<class Work>
 std::string error_of(Work work) {
     try {

@@ -1,4 +1,4 @@
-// An implementation of test.add whose part is another one, prepared with its plan.
+// An implementation of test.add that uses another implementation, prepared along with its plan.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ inline opdock_status composite_workspace_size(const opdock_problem *problem, uin
     return OPDOCK_OK;
 }
 
-// For Made::adjust and Made::work.
+// Functions for Made::adjust and Made::work.
 inline void plan_as_composite(opdock_impl &impl) {
     impl.plan_create = create_composite_plan;
     impl.plan_destroy = destroy_composite_plan;

@@ -1,4 +1,4 @@
-// Shared objects that no linker writes: a dynamic section that says what a test wants.
+// Shared objects that no linker writes: their dynamic section is made up by a test.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace opdock::test {
 
-// Its bytes lie in memory as they lie in the file: the dynamic section, and behind that what it points to.
+// Its layout in memory and in the file is the same: the dynamic section, followed by the tables that it points to.
 class DynamicElfFile {
   public:
-    // Where `tables` will lie when the dynamic section has so many entries, the last of which is DT_NULL.
+    // Address of `tables` if the dynamic section has that many entries, the last of which is DT_NULL.
     static std::uint64_t address_of_tables(std::size_t n_entries) {
         return sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Phdr) + n_entries * sizeof(Elf64_Dyn);
     }
@@ -48,8 +48,8 @@ class DynamicElfFile {
     std::string bytes_;
 };
 
-// A file that needs so many libraries, each with so many versions. All versions are the same entry, so that a small
-// file can make out to need many.
+// A file that needs that many libraries, each with that many versions. All versions share one entry, so that a small
+// file can claim to need many.
 inline std::string file_needing_versions(std::size_t libraries, std::uint16_t versions, std::uint16_t flags) {
     constexpr std::size_t n_entries = 5;
     const std::uint64_t strings_at = DynamicElfFile::address_of_tables(n_entries);
@@ -72,9 +72,9 @@ inline std::string file_needing_versions(std::size_t libraries, std::uint16_t ve
         .bytes();
 }
 
-// A file with global functions of these names, equal ones after one another sharing their text, and the older table of
-// hashes, with one bucket, which says that there are `n_symbols`. The last symbol leads to itself when the table is a
-// circle.
+// A file with global functions of these names and the older (SysV) hash table, with one bucket, which claims to have
+// `n_symbols`. Adjacent equal names share their text. If `circle` is true, the last symbol's chain leads back to
+// itself.
 inline std::string file_with_symbols(const std::vector<std::string> &names, std::uint32_t n_symbols, bool circle,
                                      std::uint16_t section = 1) {
     constexpr std::size_t n_entries = 5;

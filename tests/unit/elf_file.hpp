@@ -1,5 +1,5 @@
-// The smallest file that inspection takes for a shared object: an ELF header, program headers and notes. Tests change a
-// field and see what is said.
+// The smallest file that inspection accepts as a shared object: an ELF header, program headers and notes. Tests change
+// a field and check the verdict.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ struct ElfNote {
     std::string payload;
 };
 
-// "opdock" and type 1, with the NUL that the SDK's macro leaves behind the JSON.
+// A note named "opdock" of type 1, with the NUL that the SDK's macro leaves after the JSON.
 inline ElfNote opdock_note(std::string json) {
     return {"opdock", 1, std::move(json) + '\0'};
 }

@@ -1,5 +1,5 @@
-// A device type for tests. Its memory is the host's, so that kernels can run; its provider writes down what it is
-// asked. Events on the stream &clock tell the time by that clock, which kernels advance; on others by the machine's.
+// A device type for tests. Its memory is the host's, so that kernels can run, and its provider records its calls.
+// Events on the stream &clock tell the time of that clock, which kernels advance; other events that of the machine.
 #pragma once
 
 #include <chrono>
@@ -21,31 +21,31 @@ struct FakeKind {
     std::vector<std::string> architectures = {"fk_10", "fk_20"}; // of each device
     std::string model = "Fake 1";
     std::string driver = "1.0";
-    uint64_t cache = 0; // bytes; 0: it does not say
+    uint64_t cache = 0; // bytes; 0: unknown
 
     double clock = 0;               // microseconds
-    double slowness = 1;            // how many of them pass for one of the clock
+    double slowness = 1;            // reported microseconds per microsecond of the clock
     int32_t current = -1;           // none yet
     const void *captured = nullptr; // the stream that is being captured
     opdock_status get_current_status = OPDOCK_OK;
     opdock_status make_current_status = OPDOCK_OK;
-    int make_current_failures = 1000; // so often it returns that, then it works again
+    int make_current_failures = 1000; // number of calls that return that status before it works again
     opdock_status allocate_status = OPDOCK_OK;
     opdock_status count_status = OPDOCK_OK;
-    std::optional<int32_t> counted;        // in place of how many there are
+    std::optional<int32_t> counted;        // reported instead of the number of devices
     std::vector<std::string> events;       // "make_current 1", in order
-    std::vector<int32_t> indices;          // of every function that has one
-    std::vector<const void *> streams;     // of allocate, free and stream_callback
-    std::vector<uint32_t> property_sizes;  // struct_size as properties found it
+    std::vector<int32_t> indices;          // arguments of every function that takes an index
+    std::vector<const void *> streams;     // arguments of allocate, free and stream_callback
+    std::vector<uint32_t> property_sizes;  // struct_size as seen by `properties`
     std::vector<const void *> outstanding; // allocated and not yet freed
     std::vector<uint64_t> allocated;       // bytes of each
     std::vector<uint64_t> copied;          // bytes of each copy within the device
     std::vector<uint64_t> received;        // bytes of each copy from the host
     std::vector<uint64_t> sent;            // bytes of each copy to the host
-    bool is_copying = false;               // since then nobody has waited for a stream
-    int64_t overtaken = 0;                 // copies that another one followed before anybody waited
-    int64_t device_events = 0;             // made and not yet destroyed
-    std::function<void()> done;            // what is to be called when work has run
+    bool is_copying = false;               // true from a copy until a stream is synchronized
+    int64_t overtaken = 0;                 // copies followed by another one before a synchronization
+    int64_t device_events = 0;             // created and not yet destroyed
+    std::function<void()> done;            // to be called when work has run
 
     int64_t count(const std::string &event) const { return std::count(events.begin(), events.end(), event); }
     opdock_device_provider table();
@@ -196,7 +196,7 @@ inline DLDevice fake_device(int32_t index) {
     return {kDLExtDev, index};
 }
 
-// Two rows of three f32 on a device of the fake type, and the call that adds to them.
+// Two rows of three f32 on a fake device, and the call that adds to them.
 struct FakeRows {
     explicit FakeRows(int32_t index = 0)
         : x(in.data(), f32, {2, 3}, fake_device(index)), y(out.data(), f32, {2, 3}, fake_device(index)) {}
@@ -209,7 +209,7 @@ struct FakeRows {
     Tensor y;
 
     opdock_status call(Op op, void *stream = nullptr) { return op.try_call({x}, {y}, {}, stream); }
-    // What was added, or -1000 when the call failed.
+    // The amount that was added, or -1000 if the call failed.
     float added(Op op, void *stream = nullptr) { return call(op, stream) == OPDOCK_OK ? out[0] - in[0] : -1000; }
     opdock_status call_with(Op op, void *workspace, uint64_t bytes) {
         const std::array<TensorArg, 1> inputs = {x}, outputs = {y};

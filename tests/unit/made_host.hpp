@@ -1,5 +1,5 @@
-// A host for tests: nothing of the machine's environment or directories, log lines kept, implementations made of a few
-// words each.
+// A host for tests: it ignores the machine's environment and directories, keeps its log lines, and its implementations
+// are made with a few words each.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace opdock::test {
 
-// An implementation whose kernel adds `bias` to its first input, or does what the test says.
+// An implementation whose kernel adds `bias` to its first input, or does something else that a test defines.
 struct Made {
     Made(std::string id, uint32_t of_kind, std::string of_vendor = {}, float adds = 0)
         : impl_id(std::move(id)), kind(of_kind), vendor(std::move(of_vendor)), bias(adds) {}
@@ -35,7 +35,7 @@ struct Made {
     int32_t priority = 0;
     uint32_t alignment = 0;
     uint32_t required_flags = 0;
-    std::function<void(opdock_impl &)> adjust; // anything else of the registration
+    std::function<void(opdock_impl &)> adjust; // sets any other field of the registration
 
     std::atomic<opdock_status> status{OPDOCK_OK};
     std::function<opdock_status(const opdock_problem &, const opdock_call &)> work; // instead of adding
@@ -90,7 +90,7 @@ inline void register_made(opdock_registry *registry, Made &made) {
     registry->register_impl(registry, &impl);
 }
 
-// What the next entry registers: entries are plain functions.
+// Registers for the next entry: entries are plain functions, without captures.
 inline std::function<opdock_status(opdock_registry *)> next_entry;
 
 inline opdock_status run_next_entry(opdock_registry *registry) {
@@ -104,14 +104,14 @@ inline opdock_status declare(opdock_registry *registry, const char *signature) {
     return registry->register_op(registry, &op);
 }
 
-// Whether this machine's cpuid can be made to trap (ARCH_SET_CPUID).
+// True if this machine's cpuid can be made to trap (ARCH_SET_CPUID).
 inline bool can_forbid_cpuid() {
     std::ifstream file("/proc/cpuinfo");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     return text.find(" cpuid_fault") != std::string::npos;
 }
 
-// Lines of a log. Without a lock, which a forked child could find held for good.
+// Lines of a log. They have no lock, because a forked child could find it held for good.
 class Lines {
   public:
     Lines() = default;
@@ -148,7 +148,7 @@ class Lines {
 
 class MadeHost {
   public:
-    // The clock of hosts that are made from now on.
+    // The clock of hosts made from now on.
     static inline core::Deployment::Clock::time_point (*clock)() = core::Deployment::Clock::now;
 
     explicit MadeHost(const core::RawEnvironment &environment = {}, const std::string &system_policy = "/nonexistent",
@@ -164,7 +164,7 @@ class MadeHost {
     core::Host *operator->() { return host_.get(); }
     void close() { host_.reset(); }
 
-    // One module with these implementations and the ops of test_ops.
+    // Registers a module with one implementation and the ops of test_ops.
     Made &add(std::string impl_id, uint32_t kind, std::string vendor = {}, float bias = 0) {
         return add(std::make_unique<Made>(std::move(impl_id), kind, std::move(vendor), bias));
     }
@@ -192,7 +192,7 @@ class MadeHost {
     }
 
     std::vector<std::string> log() const { return lines_.texts(); }
-    // How many lines of the log hold `text`.
+    // Number of log lines that contain `text`.
     int64_t logged(const std::string &text) const {
         const std::vector<std::string> lines = log();
         return std::count_if(lines.begin(), lines.end(),
@@ -222,7 +222,7 @@ class MadeHost {
         return made;
     }
 
-    Lines lines_; // outlives the host, which writes some when it closes
+    Lines lines_; // outlives the host, which logs while it closes
     std::deque<std::unique_ptr<Made>> made_;
     std::unique_ptr<core::Host> host_;
 };
@@ -235,7 +235,7 @@ struct Rows {
     Tensor y{out.data(), f32, {2, 3}};
 
     opdock_status call(Op op) { return op.try_call({x}, {y}); }
-    // What was added, or -1000 when the call failed.
+    // The amount that was added, or -1000 if the call failed.
     float added(Op op) { return call(op) == OPDOCK_OK ? out[0] - in[0] : -1000; }
 };
 

@@ -1,4 +1,4 @@
-// What is mapped into this process.
+// Files that are mapped into this process.
 #pragma once
 
 #include <fstream>
@@ -6,7 +6,7 @@
 
 namespace opdock::test {
 
-// Whether a file with this at the end of its path, or elsewhere in it, is mapped.
+// True if a mapped file's path contains this text, at its end or elsewhere.
 inline bool is_mapped(const std::string &name) {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {

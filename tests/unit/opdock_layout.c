@@ -1,5 +1,5 @@
-/* The golden layout of opdock.h: every struct, every field, every number, as programs out there were compiled.
- * tests/sdk/abi_layout.c has what they hand over of the plugins' ABI. */
+/* The golden layout of opdock.h: every struct, field and number, as existing programs were compiled with them.
+ * tests/sdk/abi_layout.c covers the plugin ABI's types that such programs pass. */
 #include "opdock/opdock.h"
 
 #include "../sdk/layout_table.h"

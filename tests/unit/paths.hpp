@@ -1,4 +1,4 @@
-// Where a test finds what it reads. Functions, so that no other file compiles differently in another clone.
+// Paths of files that tests read. They are functions, so that no other file depends on the clone's location.
 #pragma once
 
 #include <filesystem>

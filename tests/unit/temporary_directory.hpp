@@ -1,4 +1,4 @@
-// A directory of a test's own, removed when the test ends.
+// A temporary directory, removed when the test ends.
 #pragma once
 
 #include <cstdlib>
@@ -28,7 +28,7 @@ class TemporaryDirectory {
 
     const std::filesystem::path &path() const { return path_; }
 
-    // Writes a file, with the folders it needs, and returns its path.
+    // Writes a file, creating the folders it needs, and returns its path.
     std::filesystem::path write(const std::string &name, std::string_view bytes) const {
         const std::filesystem::path file = path_ / name;
         std::filesystem::create_directories(file.parent_path());

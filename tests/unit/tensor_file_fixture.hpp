@@ -1,4 +1,4 @@
-// A folder that is gone when the test is over, and files of given bytes in it.
+// A temporary folder, removed when the test is over, and files with given bytes in it.
 #pragma once
 
 #include <stdlib.h> // mkdtemp
@@ -45,7 +45,7 @@ class TemporaryFolder {
     std::filesystem::path path_;
 };
 
-// The message of the opdock::files::Error that `action` throws; "" when it throws none.
+// The message of the opdock::files::Error that `action` throws; "" if it throws none.
 template<typename Action>
 doctest::String error_of(const Action &action) {
     try {

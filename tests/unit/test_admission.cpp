@@ -25,7 +25,7 @@ std::string fixture(const std::string &name) {
     return fixtures_folder().string() + "/lib" + name + ".so";
 }
 
-// A folder of plugins: found by name, the first first.
+// A folder of plugins, which are found in the order of their names.
 class Plugins {
   public:
     Plugins(std::initializer_list<const char *> fixtures) {
@@ -44,14 +44,14 @@ class Plugins {
     TemporaryDirectory folder_;
 };
 
-// A host with plugins in folders that PLUGIN_MODULES names, and in opdock's own.
+// A host with plugins in the folders that PLUGIN_MODULES names, and in opdock's own folder.
 struct Machine {
     Machine(const std::string &modules, const std::string &own_folder, RawEnvironment environment = {},
             const std::string &system_policy = "/nonexistent")
         : host((environment.emplace("PLUGIN_MODULES", modules), environment), system_policy, {}, {}, {}, false,
                "/nonexistent", own_folder) {}
 
-    // What is added to the sum; -1000 when the call fails.
+    // The amount added to the sum; -1000 if the call fails.
     float added(const char *op = "fixture.add") {
         Rows a, b;
         Op called = host.op(op);
@@ -159,9 +159,9 @@ TEST_CASE("a vendor's plugin that calls itself a reference is left out as well")
 
 TEST_CASE("kinds default and reference are for opdock's own plugins in opdock's own folder, and for no copy") {
     const Plugins own{"default_adder", "usurper"};
-    Machine installed(own.path(), own.path()); // found by another name first
+    Machine installed(own.path(), own.path()); // found by another name before
     CHECK(installed.added() == 300);
-    CHECK(contains(installed.warning("aaa-usurper"), "left out")); // lies there, and is somebody else's
+    CHECK(contains(installed.warning("aaa-usurper"), "left out")); // it is there, but is somebody else's
     Machine copied(fixture("default_adder"), "");
     CHECK(copied.added() == -1000);
     CHECK(contains(copied.warning("adder"), "left out"));
@@ -235,7 +235,7 @@ TEST_CASE("a vendor denied by name is not served, whatever kind its plugin regis
         const TemporaryDirectory folder;
         const std::string enforced = folder.write("policy.yaml", "enforce: {deny_vendors: [Usurper]}\n").string();
         const Plugins own{"default_adder"};
-        // Even when somebody else says that it may call itself so.
+        // Refused even if somebody else allows it to use the name.
         Machine machine(fixture(name), own.path(),
                         {{"PLUGIN_DEFAULT_PLUGINS", "usurper"}, {"PLUGIN_PER_OP", "fixture.add=reference|default"}},
                         enforced);
@@ -354,7 +354,7 @@ TEST_CASE("an impl_id bears a vendor's name as a whole word after 'vendor.', in 
         REQUIRE(registrar.errors().empty());
         take(registrar);
     };
-    // Whether a plugin of this vendor takes the impl_id from one of another vendor that was found before.
+    // True if a plugin of this vendor takes over the impl_id from another vendor's plugin that was found before it.
     const auto takes = [&](const char *vendor, const char *impl_id) {
         bool taken = false;
         core::Catalog catalog;
@@ -388,7 +388,7 @@ TEST_CASE("why one plugin has an impl_id and not another is told by what decided
         const char *vendor;
         Standing standing;
     };
-    // What is said where both register `impl_id`, the first one found before.
+    // The host's message if both register `impl_id` and the first one was found before the second.
     const auto said = [](const Claimant &first, const Claimant &second, const std::string &impl_id) {
         core::Signatures signatures;
         core::Catalog catalog;
@@ -442,7 +442,7 @@ TEST_CASE("why one plugin has an impl_id and not another is told by what decided
     CHECK(contains(said({"acme", Standing::trusted}, found_acme, "vendor.acme"),
                    first_wins("is signed with a trusted key or listed by its digest")));
     CHECK(contains(said(found, found, "vendor.acme"), first_wins("was found first")));
-    // The program's own are its own, whoever bears the name.
+    // The program's own modules take precedence, whoever else has the name.
     CHECK(contains(said(found, {"acme", Standing::program}, "vendor.acme"), second_wins(programs)));
     CHECK(contains(said(found_acme, {"acme", Standing::program}, "vendor.acme"), second_wins(programs)));
     CHECK(contains(said(found_acme, {"gamma", Standing::program}, "vendor.acme"), second_wins(programs)));
@@ -484,7 +484,7 @@ TEST_CASE("the id of opdock's own plugin is not taken by one found before, unles
     CHECK(explained["chain"].size() == 1);
     CHECK(explained["dropped"].empty());
     CHECK(machine.host.logged("plugin id 'adder' is that of opdock's own") == 1);
-    CHECK(machine.plugin("adder")["status"] == "skipped"); // listed first, where it was found
+    CHECK(machine.plugin("adder")["status"] == "skipped"); // listed first, in the order of the search
 
     Machine named(fixture("takes_plugin_id"), own.path(), {{"PLUGIN_DEFAULT_PLUGINS", "usurper"}});
     CHECK(named.added() == 770);
@@ -533,10 +533,10 @@ namespace {
 
 constexpr const char *every_dtype = "f64|f32|f16|bf16|e4m3|e5m2|e8m0|i64|i32|i16|i8|u64|u32|u16|u8|bool"; // 16
 
-// Plugins that declare one op, each with implementations of it.
+// Plugins that all declare one op, each with several implementations of it.
 struct Crowd {
-    // What keeps the plugin out; empty when it is taken.
-    // `plain`: how many of them there are besides that list no dtypes.
+    // Adds a plugin. Returns the reason why it is refused; empty if it is admitted.
+    // `plain`: number of additional implementations that list no dtypes.
     std::string add(const std::string &id, const std::string &signature, int count, const std::string &dtypes,
                     core::Standing standing = core::Standing::found, int plain = 0) {
         core::Registrar registrar({id, id, id, true, {"cpu"}, standing}, nullptr, known);
@@ -599,8 +599,8 @@ TEST_CASE("a plugin with more implementations, times combinations of dtypes, tha
         CHECK(Crowd().add("a", wide, 64, listed).empty());
         CHECK(contains(Crowd().add("a", wide, 64, listed + "|f32,f32,f32"),
                        "and 67371008 combinations that implementations list times those of the op"));
-        CHECK(Crowd().add("a", wide, 15, "").empty()); // they take all
-        // One that lists none counts as one that lists one: 60 * 273 + 4 are as many as 64 * 256.
+        CHECK(Crowd().add("a", wide, 15, "").empty()); // they take up all the room
+        // One that lists none counts like one that lists a single combination: 60 * 273 + 4 equals 64 * 256.
         const auto first_of = [&](int count) {
             std::string text;
             for (int i = 0; i < count; ++i) {
@@ -647,8 +647,8 @@ TEST_CASE("what the signatures of all plugins have together is limited, and what
     CHECK(crowd.catalog.signature_bytes == core::max_declared_bytes_of_all - one.size());
 }
 
-// What a catalog has after plugins declared one op in these ways, each under a name of its own: a, b, c, and with an
-// implementation of it. One that is refused is left out.
+// A catalog after plugins a, b, c, ... declared one op with these signatures, each with an implementation of it.
+// Refused plugins are left out.
 struct Declared {
     Declared(std::initializer_list<std::string> signatures) {
         for (const std::string &signature : signatures) {
@@ -694,7 +694,7 @@ TEST_CASE("an op has the longest form that plugins declare, with all dtypes that
     };
     check({usual, wide}, wide, "b");
     check({wide, usual}, wide, "a");
-    check({longer, wide}, longer_wide, "a"); // nobody declares it so
+    check({longer, wide}, longer_wide, "a"); // no plugin declares this form itself
     check({wide, longer}, longer_wide, "b");
     check({wide, longer, longer_wide}, longer_wide, "c");
     check({usual, longer + " where T in f32"}, longer, "b");
@@ -710,7 +710,7 @@ TEST_CASE("what the form of an op is made of stays as it is until a plugin chang
     const core::Signature *const made = declared.op().signature.get();
     declared.add(usual);
     CHECK(declared.op().signature.get() == made);
-    declared.catalog.remove("other.op", "a"); // the one that allows more
+    declared.catalog.remove("other.op", "a"); // the form that allows more
     CHECK(declared.op().signature->text == "other.op(x: T[n], *, eps: float = 1.0) -> (y: T[n])");
     declared.catalog.remove("other.op", "b");
     CHECK(declared.op().signature->text == usual);
@@ -762,7 +762,7 @@ TEST_CASE("a plugin that is forgotten leaves the others to be found by their ids
     CHECK(catalog.standing("a") == core::Standing::own);
     CHECK(catalog.standing("b") == core::Standing::found);
     CHECK(catalog.standing("") == core::Standing::program);
-    catalog.remove_plugin("c"); // whose record stays
+    catalog.remove_plugin("c"); // its record stays
     CHECK(catalog.plugins.size() == 4);
     CHECK(catalog.find_plugin("c") == nullptr);
     catalog.forget_plugin("d");
@@ -799,7 +799,7 @@ TEST_CASE("a provider that contradicts an earlier plugin's is left out, and the 
 
 TEST_CASE("opdock's own folder provides a device type before plugins that were found earlier") {
     Plugins own{};
-    own.add("registers_everything", "libown_npu.so"); // a name that no other test looks for in this process
+    own.add("registers_everything", "libown_npu.so"); // a name that no other test uses in this process
     Machine machine(fixture("takes_npu"), own.path());
     CHECK(machine.plugin("everything")["warnings"].empty());
     CHECK(contains(machine.warning("aaa-npu"), "as plugin 'everything' lies in opdock's own folder of plugins"));
@@ -818,7 +818,7 @@ TEST_CASE("of two providers that agree the one in opdock's own folder serves") {
         return std::string();
     };
     Plugins own{};
-    own.add("registers_everything", "libown_npu.so"); // a name that no other test looks for in this process
+    own.add("registers_everything", "libown_npu.so"); // a name that no other test uses in this process
     Machine machine(fixture("offers_npu"), own.path());
     CHECK(model(machine) == "first npu");
     CHECK(machine.plugin("aaa-offers-npu")["warnings"].empty());
@@ -828,7 +828,7 @@ TEST_CASE("of two providers that agree the one in opdock's own folder serves") {
 
 TEST_CASE("a provider that may be in use stays when a better one is loaded") {
     Plugins own{};
-    own.add("registers_everything", "libown_npu.so"); // a name that no other test looks for in this process
+    own.add("registers_everything", "libown_npu.so"); // a name that no other test uses in this process
     Machine machine(fixture("takes_npu"), own.path(), {{"PLUGIN_MODULES_ONLY", "1"}});
     machine.host->load(own.path() + "/libown_npu.so");
     CHECK(machine.plugin("aaa-npu")["warnings"].empty());

@@ -56,7 +56,7 @@ TEST_CASE("a name with + is this or newer, by number and not by letters") {
     CHECK(architecture_matches("9+", "10", true));
     CHECK(architecture_matches("sm_0+", "sm_9", true));
     const std::string_view digits = "1199+";
-    CHECK(architecture_matches(digits.substr(2), "99", true)); // what stands before a name is none of it
+    CHECK(architecture_matches(digits.substr(2), "99", true)); // characters before a name are no part of it
 }
 
 TEST_CASE("a name with + matches nothing where architectures have no order") {

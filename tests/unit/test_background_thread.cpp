@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Lets a test wait for each time that a background thread worked.
+// Lets a test wait for each run of a background thread.
 struct Worked {
     std::counting_semaphore<> times{0};
     std::atomic<int> count{0};
@@ -103,7 +103,7 @@ TEST_CASE("no signal is handled on a background thread, and the thread that star
     }
 }
 
-#ifndef __SANITIZE_THREAD__ // which allows no thread in the child of a process that has several
+#ifndef __SANITIZE_THREAD__ // ThreadSanitizer allows no threads in the child of a process that has several
 TEST_CASE("a forked child has its own background thread once it starts one, and ends without one") {
     Worked worked;
     BackgroundThread thread("test", BackgroundThread::no_interval, worked.work());
@@ -112,9 +112,9 @@ TEST_CASE("a forked child has its own background thread once it starts one, and 
     for (const bool starts : {true, false}) {
         const pid_t child = fork();
         if (child == 0) {
-            alarm(60); // a child that hangs dies, and the test fails
+            alarm(60); // a child that hangs is killed, and the test fails
             thread.start_over_in_child();
-            thread.ask(); // nobody works yet
+            thread.ask(); // no thread works yet
             bool well = worked.count == 1;
             if (starts) {
                 well = well && thread.start_in_child() && thread.start_in_child();

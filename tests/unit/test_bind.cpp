@@ -28,7 +28,7 @@ std::string bind_error(std::string_view signature, CallArguments &call, Pointing
     return error_of([&] { bind(parsed, call.args(), pointing); });
 }
 
-// A valid call to spoil.
+// A valid call, for tests to make invalid.
 CallArguments rmsnorm(std::vector<int64_t> leading = {4}, int64_t n = 8) {
     CallArguments call;
     std::vector<int64_t> shape = leading;
@@ -41,7 +41,7 @@ std::string rmsnorm_error(CallArguments &call) {
     return bind_error(OPDOCK_OP_RMSNORM_FWD, call);
 }
 
-// grads, params, exp_avg, exp_avg_sq, lr, step for tensors of these sizes.
+// The arguments grads, params, exp_avg, exp_avg_sq, lr and step, with tensors of these sizes.
 CallArguments adam(const std::vector<int64_t> &sizes) {
     CallArguments call;
     for (const uint32_t dtype : {OPDOCK_BF16, OPDOCK_F32, OPDOCK_F32, OPDOCK_F32}) {
@@ -115,7 +115,7 @@ TEST_CASE("an absent optional input in the middle keeps the places of those afte
     const opdock_args &args = call.args();
     const Bound bound = bind(signature, args);
     CHECK(bound.tensors == std::vector<const DLTensor *>{args.inputs[0], nullptr, args.inputs[2], args.outputs[0]});
-    CHECK(bound.dtypes == std::vector<uint32_t>{OPDOCK_F16, 0}); // nothing bound U
+    CHECK(bound.dtypes == std::vector<uint32_t>{OPDOCK_F16, 0}); // U is not bound
 }
 
 TEST_CASE("binding into a used Bound gives what a fresh one gets") {
@@ -147,7 +147,7 @@ TEST_CASE("an opdock_args of an older layout or with flags is refused") {
     CHECK(error_of([&] { full_args(args); }) == "opdock_args.struct_size is " + std::to_string(smallest - 1) +
                                                     ", expected at least " + std::to_string(smallest) +
                                                     "; set it with OPDOCK_STRUCT_SIZE");
-    args.struct_size = sizeof args + 8; // of a newer caller
+    args.struct_size = sizeof args + 8; // a newer caller's
     CHECK(error_of([&] { bind(signature, full_args(args)); }) == "no error");
     args.flags = 2;
     CHECK(error_of([&] { bind(signature, args); }) == "op 'rmsnorm_fwd': opdock_args.flags is 0x2, expected 0");
@@ -325,8 +325,8 @@ TEST_CASE("every comparison of a where clause means what it says") {
     CHECK(table("(a-4)/2 == 0-1") == std::vector<bool>{false, true, true}); // -3/2 rounds down to -2
     CHECK(table("a%b == 0") == std::vector<bool>{false, true, false});
     CHECK(table("a%b == 1") == std::vector<bool>{true, false, true});
-    CHECK(table("(a-4)%2 == 1") == std::vector<bool>{true, false, true});        // what -3/2 leaves
-    CHECK(table("b%(1-a) == 0") == std::vector<bool>{false, true, true});        // 2%0 is 2, 2%-1 and 2%-2 are 0
+    CHECK(table("(a-4)%2 == 1") == std::vector<bool>{true, false, true});        // the remainder of -3/2
+    CHECK(table("b%(1-a) == 0") == std::vector<bool>{false, true, true});        // the remainder of -3/2
     CHECK(table("(a+1)%(0-b) == 0-1") == std::vector<bool>{false, true, false}); // 3%-2
     CHECK(table("(0-9223372036854775807-1)%(a-2) == 0") == std::vector<bool>{true, false, true});
 }
@@ -545,7 +545,7 @@ TEST_CASE("an attribute's content is checked") {
     };
     CHECK(error("b", value(2, OPDOCK_VALUE_BOOL)) == "op 'f': attribute 'b' is 2, expected 0 or 1 for a bool");
     opdock_value text = value("tanh");
-    text.count = 3; // need not end there
+    text.count = 3; // need not be terminated there
     CHECK(error("s", text) == "no error");
     text.count = 5;
     CHECK(error("s", text) == "op 'f': attribute 's' is not a string of 5 bytes, none of them NUL");
@@ -556,7 +556,7 @@ TEST_CASE("an attribute's content is checked") {
     list.as.ints = nullptr;
     CHECK(error("l", list) == "op 'f': attribute 'l' is null, expected 2 numbers");
     list.count = 0;
-    CHECK(error("l", list) == "no error"); // an empty list lies nowhere
+    CHECK(error("l", list) == "no error"); // an empty list has no memory
     CHECK(error("d", dtype_value(OPDOCK_F32 + (1u << 16))) ==
           "op 'f': attribute 'd' is 0x22002, expected a dtype as OPDOCK_DTYPE or OPDOCK_DTYPE_4X2 packs it");
     CHECK(error("d", value(int64_t{-1}, OPDOCK_VALUE_DTYPE)) ==
@@ -697,7 +697,7 @@ TEST_CASE("an output may not overlap an input") {
     CHECK(rmsnorm_error(call) ==
           "op 'rmsnorm_fwd': output 'output' is written and overlaps input 'input' in memory; only "
           "'output ~ input' may share, and then as the same view");
-    // One byte is enough, at either end.
+    // A single byte of overlap is enough, at either end.
     call.output(0).address = call.input(0).address + 4 * 8 * 2 - 1;
     CHECK(rmsnorm_error(call) != "no error");
     call.output(0).address = call.input(0).address + 4 * 8 * 2;
@@ -734,10 +734,10 @@ TEST_CASE("an output that is its '~' input makes the call one that writes its in
     CHECK_FALSE(bind(signature, call.args()).writes_inputs);
     call.output(0).address = call.input(0).address;
     CHECK(bind(signature, call.args()).writes_inputs);
-    call.output(0).strides = {8, 1}; // the same view, said otherwise
+    call.output(0).strides = {8, 1}; // the same view, described differently
     CHECK(bind(signature, call.args()).writes_inputs);
     call.input(0).shape = call.output(0).shape = {1, 8};
-    call.output(0).strides = {99, 1}; // the stride of one row does not matter
+    call.output(0).strides = {99, 1}; // with one row, its stride does not matter
     CHECK(bind(signature, call.args()).writes_inputs);
 }
 
@@ -787,7 +787,7 @@ TEST_CASE("'~' allows one input, not another") {
     CHECK(bind_error(OPDOCK_OP_ADD, call) ==
           "op 'add': output 'output' is written and overlaps input 'b' in memory; only "
           "'output ~ input' may share, and then as the same view");
-    // The output is `a`, but `b` is the same memory.
+    // The output shares memory with `a` as declared, but `b` is the same memory.
     call.input(0).address = call.input(1).address;
     CHECK(bind_error(OPDOCK_OP_ADD, call) != "no error");
 }
@@ -832,13 +832,13 @@ TEST_CASE("strides that meet an element twice are an error for what is written, 
           "op 'f': output 'y' of shape [4, 8] and strides [0, 1] has several indices for one element, so it cannot be "
           "written; pass a tensor of its own");
     CHECK(error({4, 8}, {1, 1}) != "no error");
-    CHECK(error({4, 8}, {4, 1}) != "no error");  // rows run into each other
-    CHECK(error({4, 8}, {-4, 1}) != "no error"); // backwards as well
+    CHECK(error({4, 8}, {4, 1}) != "no error");  // rows overlap
+    CHECK(error({4, 8}, {-4, 1}) != "no error"); // also backwards
     CHECK(error({4, 8}, {8, 1}) == "no error");
     CHECK(error({4, 8}, {100, 1}) == "no error");
     CHECK(error({4, 8}, {1, 4}) == "no error"); // transposed
     CHECK(error({4, 8}, {-8, 1}) == "no error");
-    CHECK(error({3, 2}, {2, 3}) == "no error"); // 0 3 2 5 4 7: woven, never twice
+    CHECK(error({3, 2}, {2, 3}) == "no error"); // 0 3 2 5 4 7: interleaved, without overlap
     CHECK(error({1, 8}, {0, 1}) == "no error"); // one row: its stride is never used
     CHECK(error({0, 8}, {0, 0}) == "no error");
 
@@ -850,7 +850,7 @@ TEST_CASE("strides that meet an element twice are an error for what is written, 
 TEST_CASE("the reach of negative strides counts") {
     CallArguments call;
     call.in(OPDOCK_F32, {4}, {-1}).out(OPDOCK_F32, {4});
-    const uint64_t address = call.input(0).address; // of the last element: the others lie below
+    const uint64_t address = call.input(0).address; // of the last element: all others lie below it
     call.output(0).address = address - 16;
     CHECK(bind_error("f(x: T[n]) -> (y: T[n])", call) != "no error");
     call.output(0).address = address + 4;
@@ -1000,7 +1000,7 @@ TEST_CASE("an overlap is found among thousands of tensors, and only where there 
           "'output ~ input' may share, and then as the same view");
     call.input(1500).address = call.input(2999).address + 64;
     CHECK(bind_error(OPDOCK_OP_MULTI_TENSOR_ADAM, call) == "no error");
-    // Gradients are only read: they may share among themselves.
+    // Gradients are only read, so they may share memory.
     call.input(7).address = call.input(8).address;
     CHECK(bind_error(OPDOCK_OP_MULTI_TENSOR_ADAM, call) == "no error");
     call.input(1007).address = call.input(7).address;

@@ -26,7 +26,7 @@ std::string refusal(const std::string &text) {
     return message_of([&] { parse(text); });
 }
 
-// `piece` again and again, up to `bytes`, with a line break where the longest line would end.
+// `piece` repeated up to `bytes`, with a line break before each piece that would exceed the longest line.
 std::string filled(const std::string &piece, std::size_t bytes, const std::string &line_break = {}) {
     std::string text;
     std::size_t column = 0;
@@ -47,8 +47,8 @@ double cpu_milliseconds() {
     return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-// Milliseconds of processor time. The worst text costs 72 unoptimized, so that load does not reach this, and time that
-// grows with the square of the bytes does.
+// Milliseconds of processor time. The worst text takes 72 in an unoptimized build: load does not reach this limit, but
+// time that is quadratic in the bytes does.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double time_limit = 40'000;
 #else
@@ -82,7 +82,7 @@ TEST_CASE("a text becomes a tree of values with their positions") {
     CHECK(list.items[1].column == 5);
     CHECK(root.entries[2].value.entries[0].value.text == "v");
     CHECK(root.entries[3].value.type == Type::null);
-    CHECK(root.entries[3].value.line == 6); // of the key: there is nothing else to point at
+    CHECK(root.entries[3].value.line == 6); // the key's line: an empty value has none
 }
 
 TEST_CASE("an empty text and one of comments are nothing") {
@@ -125,7 +125,7 @@ TEST_CASE("what has no place in a configuration file is an error with line and c
 
 namespace {
 
-// A tree on one line: {a: [b, c]}
+// A tree as one line: {a: [b, c]}
 std::string spelled(const YamlNode &node) {
     std::string text;
     for (const YamlNode &item : node.items) {
@@ -160,7 +160,7 @@ TEST_CASE("an alias is the value that its anchor names, wherever that stands") {
         CHECK(spelled(parse(text)) == tree);
     }
     const YamlNode root = parse("a: &x\n  - b\nc: *x\n");
-    CHECK(root.entries[1].value.items[0].line == 2); // where it is written
+    CHECK(root.entries[1].value.items[0].line == 2); // where the value was written
 }
 
 TEST_CASE("a merged map gives the entries that the map around it does not have") {
@@ -219,8 +219,8 @@ TEST_CASE("a text in UTF-32 is told as that, and not as UTF-16, which begins ali
     }
 }
 
-// yaml-cpp ends lines at them, editors do not: lines would have other numbers, and comments would end where no reader
-// of the file sees it.
+// yaml-cpp takes it for a line break, editors do not: line numbers would differ, and comments would end where no
+// reader of the file sees it.
 TEST_CASE("a carriage return alone is an error, and before a line feed part of it") {
     CHECK(refusal("a: b # c\rd: e\n") ==
           "f.yaml:1:9: a carriage return without a line feed; expected lines that end in LF or CR LF");

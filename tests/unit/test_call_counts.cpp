@@ -24,7 +24,7 @@ constexpr uint64_t many = 200'000;
 constexpr uint64_t many = 10'000'000;
 #endif
 
-// Of the op's implementation with this id; no counts when it was never a candidate.
+// Counts of the op's implementation with this id; all 0 if it was never a candidate.
 CountedImplementation counted(MadeHost &host, const std::string &impl_id, const std::string &op = "test.add") {
     for (const CountedImplementation &one : host->counters()) {
         if (one.op == op && one.impl_id == impl_id) {
@@ -34,7 +34,7 @@ CountedImplementation counted(MadeHost &host, const std::string &impl_id, const 
     return {};
 }
 
-// A host with an implementation whose kernel does nothing, not even count.
+// A host with an implementation whose kernel does nothing, not even count its calls.
 struct QuickHost {
     QuickHost() {
         host.module("quick", [](opdock_registry *registry) {
@@ -110,7 +110,7 @@ TEST_CASE("threads that come and go, calling and preparing, are counted exactly"
                 const std::array<void *, 2> data = {rows.in.data(), rows.out.data()};
                 for (int n = 0; n < 20; ++n) {
                     (void)rows.call(op);
-                    (void)call.run(data); // the first of some threads is the first that the host hears of them
+                    (void)call.run(data); // for some threads the first call is the first that the host sees of them
                 }
             });
         }
@@ -251,7 +251,7 @@ TEST_CASE("a forked child counts its own calls, those of calls that its parent p
     CHECK(rows.call(host.op()) == OPDOCK_OK);
     const pid_t child = fork();
     if (child == 0) {
-        alarm(60); // a child that hangs dies, and the test fails
+        alarm(60); // a child that hangs is killed, and the test fails
         bool well = counted(host, "default.one").of(Count::served) == 0;
         well = well && call.run(data) == OPDOCK_OK && rows.call(host.op()) == OPDOCK_OK;
         std::thread([&] { well = well && call.run(data) == OPDOCK_OK; }).join();

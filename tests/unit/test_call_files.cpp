@@ -96,7 +96,7 @@ TEST_CASE("the first few calls of an implementation are written, and the last li
     CHECK(files.takes(of_another));
     CHECK(files_in(directory.path() / "calls") == CallFiles::most_files);
 
-    // Of a process that had this number before.
+    // Files of an earlier process with the same process id.
     CallFiles again((directory.path() / "calls").string(), Place{"PLUGIN_CALL_FILES"});
     CHECK(again.write(a_call(), of_another) == "no more calls of 'vendor/acme' are written: '" +
                                                    (directory.path() / "calls").string() +

@@ -60,7 +60,7 @@ struct Folder : TemporaryDirectory {
     size_t files() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path()), {})); }
 };
 
-// Runs in a child until the child ends itself or is killed after it has said that it may be.
+// Runs `work` in a child. The child ends itself, or is killed once it has said that it may be.
 template<class Work>
 int killed_in_child(Work work) {
     int ends[2];
@@ -129,7 +129,7 @@ TEST_CASE("a trace has each call, prepared runs and calls that fail included") {
     CHECK(events[2].at("args").at("implementation") == "vendor.acme");
     CHECK(events[3].at("args").at("status") == "FAILED_CLEAN");
     CHECK(events[4].at("args").at("implementation") == "default.one");
-    CHECK(folder.files() == 1); // nothing else is left
+    CHECK(folder.files() == 1); // no other file is left
 }
 
 TEST_CASE("a kernel that throws is in the trace, and that it failed") {
@@ -250,7 +250,7 @@ TEST_CASE("a process that is killed leaves a trace that can be read and a record
     REQUIRE(calls_of(folder.record).size() == 1);
     CHECK(std::stoi(field(calls_of(folder.record)[0], "calls")) >
           calls - static_cast<int>(core::CountedCall::told_together));
-    // The next process takes the name.
+    // The next process reuses the name.
     MadeHost host(folder.both());
     CHECK(host.logged("not traced") == 0);
 }
@@ -337,7 +337,7 @@ TEST_CASE("a forked child does not write into its parent's files") {
     CHECK(folder.files() == 2);
 }
 
-#ifndef __SANITIZE_THREAD__ // which lets no child of a process with several threads start one
+#ifndef __SANITIZE_THREAD__ // ThreadSanitizer allows no threads in a child of a process that has several
 TEST_CASE("with %p in the names a forked child has files of its own, once it calls something") {
     const Folder folder;
     const std::string trace = folder.path() / "%p.json", record = folder.path() / "%p.yaml";
@@ -388,12 +388,12 @@ TEST_CASE("calls on a device have the device's own time") {
         for (int i = 0; i < 3; ++i) {
             CHECK(rows.call(with.host.op(), &with.fake.clock) == OPDOCK_OK);
         }
-        with.fake.captured = &with.fake.clock; // its events would be part of the graph
+        with.fake.captured = &with.fake.clock; // its events would become part of the graph
         CHECK(rows.call(with.host.op(), &with.fake.clock) == OPDOCK_OK);
         with.fake.captured = nullptr;
         made.status = OPDOCK_FAILED;
         with.host.close();
-        CHECK(with.fake.device_events == 0); // given back
+        CHECK(with.fake.device_events == 0); // all were destroyed
     }
     const json events = events_of(folder.trace);
     REQUIRE(events.size() == 4);
@@ -459,7 +459,7 @@ TEST_CASE("a process that exits without closing its host leaves both files, too"
     const pid_t child = ::fork();
     if (child == 0) {
         ::alarm(60);
-        static auto *const host = new MadeHost(folder.both()); // for good
+        static auto *const host = new MadeHost(folder.both()); // never destroyed
         host->add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
         Rows rows;
         for (int i = 0; i < 3000; ++i) {

@@ -12,7 +12,7 @@ using namespace opdock::test;
 
 namespace {
 
-// Calls `op` with the tensors of the problem that a kernel was given.
+// Calls `op` with the tensors of the problem that a kernel received.
 opdock_status call_on(const opdock_problem &problem, const opdock_call &call, const char *op) {
     DLTensor x = *problem.tensors[0];
     DLTensor y = *problem.tensors[1];
@@ -91,7 +91,7 @@ TEST_CASE("a prepared composite does not call itself either") {
 
 namespace {
 
-int plans; // of `planning`, that are not destroyed
+int plans; // of `planning`, not yet destroyed
 
 std::unique_ptr<Made> planning(const char *impl_id) {
     plans = 0;
@@ -126,7 +126,7 @@ TEST_CASE("a composite that calls its op with many shapes keeps its own problem"
             }
         }
         if (plans == 0) {
-            return OPDOCK_FAILED; // what the kernel is given may be gone as well
+            return OPDOCK_FAILED; // the kernel's arguments may be gone as well
         }
         return problem.tensors[0]->shape == shape && shape[0] == 2 && shape[1] == 6 ? OPDOCK_OK : OPDOCK_FAILED;
     };
@@ -156,8 +156,8 @@ TEST_CASE("the calls of a composite are forgotten as those of others are") {
 
 namespace {
 
-MadeHost *asking_host; // of functions without state
-std::string heard;     // by the call that they made
+MadeHost *asking_host; // the host, for functions without state
+std::string heard;     // result of the call that they made
 
 opdock_status call_own_op(const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
     Rows rows;
@@ -261,7 +261,7 @@ namespace {
 
 std::barrier<> *both_are_asked;
 
-// Calls `op` while another thread does the same the other way round.
+// Calls `op` while another thread makes the opposite call.
 template<bool is_add>
 opdock_status call_other_op(const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
     both_are_asked->arrive_and_wait();
@@ -272,7 +272,7 @@ opdock_status call_other_op(const opdock_host_api * /*host*/, void * /*user_data
     float state[] = {1};
     const opdock_status status = is_add ? asking_host->op("test.update").try_call({Tensor(state, f32, {1}), x}, {y})
                                         : asking_host->op("test.add").try_call({x}, {y});
-    both_are_asked->arrive_and_wait(); // until neither waits
+    both_are_asked->arrive_and_wait(); // both threads are here before either goes on
     return status == OPDOCK_OK ? OPDOCK_FAILED : OPDOCK_OK;
 }
 

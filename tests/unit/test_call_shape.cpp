@@ -13,7 +13,7 @@ using opdock::test::value;
 
 namespace {
 
-// The shape of a call whose first input is this tensor.
+// The shape of a call with this tensor as its first input.
 struct Shape {
     Shape(uint32_t dtype, std::vector<int64_t> shape, std::vector<int64_t> strides = {}) {
         call.in(dtype, std::move(shape), std::move(strides));
@@ -52,7 +52,7 @@ TEST_CASE("a tensor reaches from its first element to the end of its last, which
     CHECK(extent({3, 5}, {-8, 1}) == 84);
     CHECK(extent({3, 5}, {8, -1}) == 84);
     CHECK(extent({3, 5}, {-8, -1}) == 84);
-    CHECK(extent({3, 1}, {2, -700}) == 20); // there is nowhere to go along one element
+    CHECK(extent({3, 1}, {2, -700}) == 20); // with one element, its stride does not matter
     CHECK(extent({3, 0}) == 0);
     CHECK(extent({3, 0}, {-7, 900}) == 0);
 }

@@ -27,7 +27,7 @@ CountedCall &find(CallTable &table, CallText text) {
     return table.find(std::move(text), [](CountedCall &) {});
 }
 
-// One call that took so long.
+// Adds one call that took that long.
 void call(CallTable &table, CallText text, uint64_t nanoseconds) {
     CountedCall &counted = find(table, std::move(text));
     counted.add_host_time(counted.calls.fetch_add(1), nanoseconds);
@@ -153,7 +153,7 @@ TEST_CASE("a first call that is slow does not stand for those after it") {
     CountedCall &counted = find(table, text_of("gelu", 1));
     counted.calls = 2;
     counted.add_host_time(0, 1'000'000);
-    CHECK(counted.host.mean() == 1'000'000); // so far the only one
+    CHECK(counted.host.mean() == 1'000'000); // the only call so far
     counted.add_host_time(1, 1000);
     CHECK(counted.host.mean() == 1000);
     CHECK(table.latencies().at(0).sum == 1000);
@@ -209,7 +209,7 @@ TEST_CASE("a record of very many calls is one that its readers take") {
     }
     const core::YamlNode record = parsed(table);
     CHECK(record.items.size() > 200);
-    CHECK(field(node(record.items[0], "inputs"), "input") == "f32[19999,8]"); // took most time
+    CHECK(field(node(record.items[0], "inputs"), "input") == "f32[19999,8]"); // took the most time
 }
 
 TEST_CASE("a record of no calls is an empty list") {

@@ -18,7 +18,7 @@ using opdock::test::Rows;
 
 namespace {
 
-// Runs `work` in a thread, cancels that when `waits` was posted, and returns whether the thread ended by it.
+// Runs `work` in a thread, cancels the thread once `waits` is posted, and returns true if cancellation ended it.
 bool is_cancelled(sem_t &waits, std::function<void()> work) {
     pthread_t thread{};
     REQUIRE(pthread_create(
@@ -36,14 +36,14 @@ bool is_cancelled(sem_t &waits, std::function<void()> work) {
     return result == PTHREAD_CANCELED;
 }
 
-// Counts how often a stack was unwound through it. AddressSanitizer takes its marks off a stack where an object has a
-// destructor, and finds false errors in the frames above where none has.
+// Counts how often a stack was unwound through it. AddressSanitizer unpoisons a stack only at objects with a
+// destructor; without one it would report false errors in the frames above.
 struct Unwinds {
     int &count;
     ~Unwinds() { ++count; }
 };
 
-// What a kernel does in which a thread is cancelled.
+// The body of a kernel during which its thread is cancelled.
 void wait_for_cancellation(sem_t &waits, int &unwound) {
     const Unwinds guard{unwound};
     sem_post(&waits);
@@ -67,7 +67,7 @@ TEST_CASE("a thread that is cancelled in a kernel ends, and the host serves on")
         return OPDOCK_OK;
     };
     int expected = 0;
-    for (const int calls_before : {0, 1, 2}) { // resolved, on the long way, on the short one
+    for (const int calls_before : {0, 1, 2}) { // resolved, by the slow path, by the quick path
         CAPTURE(calls_before);
         CHECK(is_cancelled(waits, [&] {
             const opdock::Op op = host.op();
@@ -107,7 +107,7 @@ TEST_CASE("a thread that is cancelled in a kernel that serves in place of anothe
         wait_for_cancellation(waits, unwound);
         return OPDOCK_OK;
     };
-    for (const int calls_before : {0, 1, 2}) { // resolved, on the long way, on the short one
+    for (const int calls_before : {0, 1, 2}) { // resolved, by the slow path, by the quick path
         CAPTURE(calls_before);
         CHECK(is_cancelled(waits, [&] {
             Rows rows;
@@ -172,7 +172,7 @@ TEST_CASE("a thread is cancelled in kernels and not while the host works") {
     made->adjust = [](opdock_impl &impl) {
         impl.available = [](const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
             sem_post(&asks);
-            pthread_testcancel(); // where a cancelled thread ends
+            pthread_testcancel(); // a cancelled thread ends here
             was_asked = true;
             return opdock_status{OPDOCK_OK};
         };

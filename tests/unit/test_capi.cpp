@@ -23,7 +23,7 @@ std::string fixture(const std::string &name) {
     return fixtures_folder().string() + "/lib" + name + ".so";
 }
 
-// Nothing of the machine's plugins and settings, for programs whose prefix is MADE_.
+// Hides the machine's plugins and settings from programs whose prefix is MADE_.
 class OwnEnvironment {
   public:
     OwnEnvironment() {
@@ -50,7 +50,7 @@ opdock_options options_with(std::vector<std::string> &log) {
     return options;
 }
 
-// A variable of the environment, for as long as this lives.
+// Sets a variable of the environment during its lifetime.
 class Exported {
   public:
     Exported(const char *name, const std::string &value) : name_(name) {
@@ -68,7 +68,7 @@ class Exported {
     std::optional<std::string> before_;
 };
 
-// As a program in C opens it.
+// A host opened as a C program opens it.
 struct Opened {
     OwnEnvironment environment;
     std::vector<std::string> log;
@@ -112,7 +112,7 @@ struct Opened {
     }
 };
 
-// What a C function wrote, freed.
+// Parses the text that a C function returned, and frees it.
 json taken(char *text) {
     REQUIRE(text != nullptr);
     const json parsed = json::parse(text);
@@ -166,7 +166,7 @@ TEST_CASE("options end where the header of an older program ended, and what lies
     std::vector<std::string> log;
     opdock_options options = options_with(log);
     options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, log_user_data);
-    options.free_workspace = [](void *, DLDevice, void *, void *) {}; // would be refused without its other half
+    options.free_workspace = [](void *, DLDevice, void *, void *) {}; // refused without the other function of the pair
     opdock_host *host = nullptr;
     REQUIRE_MESSAGE(opdock_open(&options, &host) == OPDOCK_OK, last_error());
     opdock_close(host);
@@ -309,7 +309,7 @@ TEST_CASE("a program in C loads plugins, calls by handle and by name, and counts
     CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_OK);
     char *text = nullptr;
     CHECK(opdock_describe(host.runtime, &text) == OPDOCK_OK);
-    CHECK_FALSE(contains(text, "\n")); // one line, as programs that log it expect
+    CHECK_FALSE(contains(text, "\n")); // a single line, as programs that log it expect
     CHECK(taken(text)["plugins"].size() == 3);
     CHECK(opdock_check_file(good.c_str(), nullptr, &text) == OPDOCK_OK);
     CHECK(taken(text)["status"] == "ok");
@@ -346,7 +346,7 @@ TEST_CASE("a quarantined plugin is tried again where a program in C names it and
     CHECK(status(OPDOCK_OPEN_RETRY, false) == "rejected");
     CHECK(status(OPDOCK_OPEN_RETRY) == "loaded");
     const Exported aborts("OPDOCK_FIXTURE_ABORTS", "1");
-    CHECK(status(OPDOCK_OPEN_RETRY) == "loaded"); // known by now, and not tried
+    CHECK(status(OPDOCK_OPEN_RETRY) == "loaded"); // the plugin is known by now, and not tried again
     CHECK(status(OPDOCK_OPEN_RESCAN) == "rejected");
 }
 
@@ -388,9 +388,9 @@ TEST_CASE("outputs are inferred as far as there is room for them, and all are co
     CHECK(std::string(specs[1].name) == "extra");
     CHECK(specs[1].dtype.bits == 16);
     CHECK(specs[1].shape[0] == 5);
-    CHECK(specs[0].shape[0] == 5); // both at once
+    CHECK(specs[0].shape[0] == 5); // both outputs at once
 
-    // A program whose header has more of a spec, and one that says less than any header had.
+    // Programs whose headers have a longer spec, or a shorter one than any header ever had.
     struct Longer {
         opdock_tensor_spec known;
         uint64_t appended;
@@ -542,7 +542,7 @@ TEST_CASE("a program in C has a device's memory, copies there and back, and time
     CHECK(opdock_device_free(host.runtime, device, nullptr, memory) == OPDOCK_OK);
     CHECK(fake.outstanding.empty());
 
-    CHECK(fake.current == -1); // as it was
+    CHECK(fake.current == -1); // unchanged
 
     double microseconds = -1;
     const auto advance = [](void *self) -> opdock_status {
@@ -573,7 +573,7 @@ TEST_CASE("a provider is asked about no device that it does not count") {
     CHECK(contains(last_error(), "there is no device fake:2: plugin 'fake' counts 2 devices"));
     CHECK(found.device_type == kDLCPU);
     CHECK(opdock_find_device(host.runtime, "cpu:1", &found) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(opdock_find_device(host.runtime, "cuda:3", &found) == OPDOCK_OK); // which no plugin provides
+    CHECK(opdock_find_device(host.runtime, "cuda:3", &found) == OPDOCK_OK); // no plugin provides it
     fake.events.clear();
     const DLDevice beyond = fake_device(2), there = fake_device(0);
     float numbers[2] = {1, 2};

@@ -160,7 +160,7 @@ TEST_CASE("a check leaves no descriptor open") {
 TEST_CASE("signals that arrive during a check change nothing, and no process of it is left") {
     struct sigaction before = {};
     struct sigaction ignoring = {};
-    ignoring.sa_handler = [](int) {}; // without SA_RESTART: what waits is interrupted
+    ignoring.sa_handler = [](int) {}; // without SA_RESTART: blocking calls are interrupted
     REQUIRE(sigaction(SIGALRM, &ignoring, &before) == 0);
     const itimerval often = {{0, 500}, {0, 500}};
     REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
@@ -289,7 +289,7 @@ TEST_CASE("a check judges who signed a file as a host does") {
     std::filesystem::copy_file(fixtures / "libscaler.so", file, std::filesystem::copy_options::overwrite_existing);
     CHECK(with("require")["code"] == "OPDOCK-E062");
     CHECK(with("off")["status"] == "ok");
-    // What is found through a plugin.json is signed with it.
+    // If a plugin is found through a plugin.json, the signature covers that file too.
     write_file(file.string() + ".sig", print(std::vector{signer.sign_file(file)}));
     CHECK(with("require")["status"] == "ok");
     folder.write("plugin.json", R"({"library": "libacme.so"})");

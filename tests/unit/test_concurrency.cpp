@@ -1,4 +1,4 @@
-// Several threads at once. ThreadSanitizer runs these too.
+// Several threads at once. These tests also run under ThreadSanitizer.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -13,7 +13,7 @@ using namespace opdock::test;
 
 namespace {
 
-// Runs `work(thread number)` on some threads at once until all return.
+// Runs `work(thread number)` on several threads at once, and waits for all of them.
 template<class Work>
 void on_threads(int count, Work work) {
     std::vector<std::thread> threads;

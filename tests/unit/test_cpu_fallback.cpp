@@ -1,4 +1,4 @@
-// The policy item fallback_to_cpu: what nothing on a device serves is served on copies in the CPU's memory.
+// The policy item fallback_to_cpu: calls that nothing on a device serves are served on copies in the CPU's memory.
 #include "dispatch/cpu_fallback.hpp"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using core::RawEnvironment;
 
 namespace {
 
-// A device without any implementation, and one for the CPU that adds 1.
+// A device without implementations, and an implementation for the CPU that adds 1.
 struct Machine {
     explicit Machine(RawEnvironment environment = {{"PLUGIN_FALLBACK_TO_CPU", "1"}}) : host(std::move(environment)) {
         host.module("provider", [this](opdock_registry *registry) { return kind.provide(registry); });
@@ -135,7 +135,7 @@ TEST_CASE("gaps between the elements of an output stay as they are") {
             for (int64_t i = 0; i < 6; ++i) {
                 static_cast<float *>(call.data[1])[opdock_offset(to, i)] = static_cast<float *>(call.data[0])[i];
             }
-            // The gaps of the copy are the host's to throw away.
+            // The copy's gaps need not be written; the host discards them.
             return OPDOCK_OK;
         };
         CHECK(machine.host.op().try_call(
@@ -252,7 +252,7 @@ TEST_CASE("an explanation names who would serve on the CPU, and whether the poli
     };
     machine.host.add(std::move(gone));
     FakeRows rows;
-    CHECK(rows.call(machine.host.op()) == OPDOCK_OK); // asks whether it is available
+    CHECK(rows.call(machine.host.op()) == OPDOCK_OK); // checks whether it is available
     CHECK(machine.host->explain("test.add", "fake", nullptr, {})["on_cpu"]["chain"] ==
           nlohmann::json::array({"default.cpu"}));
     HostWithFake served;

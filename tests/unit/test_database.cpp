@@ -1,4 +1,4 @@
-// How opdock's own databases are opened. What becomes of those that cannot be used is in test_scan_cache.cpp and
+// Opening of opdock's own databases. The treatment of unusable ones is tested in test_scan_cache.cpp and
 // test_tune_database.cpp.
 #include "files/database.hpp"
 
@@ -21,7 +21,7 @@ TEST_CASE("a database is made with a write-ahead log, and opened with limits, fo
     const TemporaryDirectory directory;
     const DatabaseFormat format = {0x1234, 7, "CREATE TABLE things (name TEXT)"};
     const auto nothing = [](const std::string &what) { FAIL(what); };
-    for (int round = 0; round < 2; ++round) { // made, and there already
+    for (int round = 0; round < 2; ++round) { // created, then existing
         const OpenDatabase database =
             open_database((directory.path() / "own" / "things.sqlite").string(), format, nothing);
         CHECK(database->execAndGet("PRAGMA journal_mode").getString() == "wal");

@@ -26,7 +26,7 @@ namespace {
 
 const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
-// What one call adds on a device of the plugin's; -1 when it is not served.
+// The amount that one call adds on one of the plugin's devices; -1 if it is not served.
 float added_on(MadeHost &host, int32_t index) {
     float in[] = {10, 20, 30};
     float out[] = {0, 0, 0};
@@ -81,7 +81,7 @@ TEST_CASE("the code of a plugin that was opened may speak to its host when that 
     const opdock_host_api *table = &host->api();
     CHECK(added_on(host, 0) == 1);
     host.close();
-    // Memory that was given back is overwritten, so that what lies there is not found as it was.
+    // Overwrites freed memory, so that its former content is not found there.
     std::vector<std::unique_ptr<std::array<unsigned char, sizeof(PluginTable)>>> others(64);
     for (auto &other : others) {
         other = std::make_unique<std::array<unsigned char, sizeof(PluginTable)>>();
@@ -107,7 +107,7 @@ TEST_CASE("hosts that open plugins of one folder hold it open once") {
         CHECK(added_on(host, 0) == 1);
         CHECK(held() == 1);
     }
-    CHECK(held() == 1); // for good: the loader remembers the plugin by its number
+    CHECK(held() == 1); // for good: the loader keeps the plugin under its inode number
 }
 
 TEST_CASE("a device whose plugin cannot be opened any more fails with the reason of that") {
@@ -125,7 +125,7 @@ TEST_CASE("a device whose plugin cannot be opened any more fails with the reason
 
 namespace {
 
-// A plugin of one file, which a test replaces as an installer does.
+// A plugin's file, which a test replaces like an installer.
 struct Installed {
     TemporaryDirectory directory;
     std::filesystem::path file = directory.path() / "libacme.so";
@@ -160,7 +160,7 @@ std::string joined_warnings(MadeHost &host) {
 TEST_CASE("a host that is opened after a plugin was replaced runs the new file, and says which build it has") {
     const std::string old = read_build_id(fixtures / "libgood.so"),
                       newer = read_build_id(fixtures / "libgood_newer.so");
-    for (const char *probe : {"", "/nonexistent"}) { // tried first, and not
+    for (const char *probe : {"", "/nonexistent"}) { // with a probe, and without
         CAPTURE(probe);
         const Installed plugin;
         plugin.install("libgood.so");

@@ -1,4 +1,4 @@
-// What a plugin's opdock_device_provider is asked, when, and what becomes of its answers.
+// The host's calls of a plugin's opdock_device_provider, and its use of the answers.
 #include "devices/providers.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using core::RawEnvironment;
 
 namespace {
 
-// Where the callbacks of an implementation, which are plain functions, leave what they saw.
+// The fake device for callbacks of an implementation, which are plain functions, and below what they saw.
 FakeKind *watched = nullptr;
 std::vector<std::string> seen; // "kernel with 1 current"
 
@@ -40,7 +40,7 @@ int64_t times_seen(const std::string &what) {
     return std::count(seen.begin(), seen.end(), what);
 }
 
-// Every function that has a device, each of which wants it current.
+// Sets every function that takes a device. Each checks that this device is current.
 void give_all_functions(opdock_impl &impl) {
     impl.available = [](const opdock_host_api *, void *, DLDevice device) -> opdock_status {
         saw("available", device);
@@ -88,7 +88,7 @@ void ask_for_1000_bytes(opdock_impl &impl) {
     };
 }
 
-// A workspace allocator of the program that writes down what it is asked.
+// A program's workspace allocator that records its calls.
 struct ProgramMemory {
     std::vector<std::pair<int32_t, void *>> allocated; // device id and stream
     std::vector<std::pair<int32_t, void *>> freed;
@@ -118,7 +118,7 @@ TEST_CASE("the device of a call is current when its kernel runs, whatever was cu
     std::vector<int32_t> current;
     t.add("default.one", 1).work = [&](const opdock_problem &, const opdock_call &) {
         current.push_back(t.fake.current);
-        t.fake.current = 77; // as if the program went to another device in between
+        t.fake.current = 77; // as if the program had changed the device in between
         return OPDOCK_OK;
     };
     FakeRows on_0(0), on_1(1);
@@ -143,7 +143,7 @@ TEST_CASE("a call on a device that is made again is not validated again, and fin
     const core::OpEntry &entry = t.host->op("test.add");
     const core::Memo *const memo = core::call_thread().latest[entry.index % core::CallThread::n_latest].memo;
     REQUIRE(memo != nullptr);
-    CHECK(memo->head != nullptr); // whom calls that look the same go to
+    CHECK(memo->head != nullptr); // calls that look the same are sent to it
     for (int i = 0; i < 3; ++i) {
         CHECK(rows.call(t.host.op()) == OPDOCK_OK);
         CHECK(t.fake.current == 0);
@@ -210,7 +210,7 @@ TEST_CASE("the device that was current is put back also after what went wrong") 
         t.fake.make_current_failures = 1;
         CHECK(on_1.call(t.host.op()) == OPDOCK_ALL_FAILED);
         CHECK(contains(last_error(), "make_current: the fake does not answer"));
-        CHECK(t.fake.count("make_current 0") == 1); // nobody knows which one is current now
+        CHECK(t.fake.count("make_current 0") == 1); // nobody knows which device is current now
     }
     SUBCASE("there is no workspace") {
         t.add("vendor.two", 2, ask_for_1000_bytes, OPDOCK_KIND_VENDOR);
@@ -535,7 +535,7 @@ TEST_CASE("an op that was never resolved is refused while its stream is being ca
     CHECK(contains(last_error(), "prepare the call before the capture"));
     CHECK(one.calls == 0);
     CHECK(rows.added(t.host.op(), &other_stream) == 1); // a stream that is not captured
-    CHECK(rows.added(t.host.op(), &a_stream) == 1);     // resolved by now
+    CHECK(rows.added(t.host.op(), &a_stream) == 1);     // already resolved
 }
 
 TEST_CASE("nothing falls back while the stream is being captured, and the message says so") {
@@ -579,7 +579,7 @@ TEST_CASE("preparing a call resolves its op for captures") {
 }
 
 TEST_CASE("while its stream is being captured a call gets no memory of the provider's for a workspace") {
-    // It would be freed after the call, and the graph would write to it at each replay.
+    // The memory would be freed after the call, but the graph would write to it at each replay.
     HostWithFake t;
     Made &one = t.add("default.one", 1, ask_for_1000_bytes);
     FakeRows rows;
@@ -946,7 +946,7 @@ TEST_CASE("a provider whose header knows more properties writes nothing behind t
     FakeKind fake;
     fake.cache = 4096;
     const opdock_device_provider table = fake.table();
-    // As a host had it that knew nothing from `shared_memory` on; to the provider that was appended.
+    // The struct of a host that did not know the fields from `shared_memory` on; for the provider they were appended.
     constexpr uint32_t known = OPDOCK_STRUCT_SIZE(opdock_device_properties, warp_size);
     static_assert(known < sizeof(opdock_device_properties));
     alignas(opdock_device_properties) std::array<std::byte, sizeof(opdock_device_properties)> memory = {};
@@ -1158,7 +1158,7 @@ TEST_CASE("a provider that contradicts another module's is rejected, and both ar
     CHECK(contains(why, "OPDOCK-E033"));
     CHECK(contains(why, "'other-devices'"));
     CHECK(contains(why, "'fake-devices'"));
-    // The advice to take another number is for who has none of their own.
+    // The advice to take another number applies only to devices without one of their own.
     CHECK(contains(why, "takes one from 1000 on") == (second.type == kDLExtDev));
     t.add("default.one", 1);
     FakeRows rows;

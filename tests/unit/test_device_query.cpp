@@ -1,4 +1,4 @@
-// The command by which a vendor's plugin says whether the vendor's device is there, and what becomes of its answer.
+// The command by which a vendor's plugin detects the vendor's device, and the use of its answer.
 #include "probe/device_query.hpp"
 
 #include <cerrno>
@@ -29,7 +29,7 @@ namespace {
 
 const std::string probe = core::find_probe();
 
-// A plugin of vendor acme for devices of a kind that DLPack knows and nobody here provides.
+// A plugin of vendor acme for a kind of devices that DLPack knows and that has no provider here.
 Made &add_acme(MadeHost &host, const std::string &command, const char *device = "rocm", const char *vendor = "acme") {
     static std::deque<Made> all;
     Made &made = all.emplace_back("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
@@ -60,7 +60,7 @@ TEST_CASE("a device is there when its vendor's command ends with 0") {
     CHECK(run_device_query("  sh\t-c  true ", probe, false) == "");
     CHECK(contains(run_device_query("false", probe, false),
                    "'false' says that the device is not there: it ended, with exit code 1"));
-    CHECK(contains(run_device_query("false > /dev/null; true", probe, false), "exit code 1")); // no shell
+    CHECK(contains(run_device_query("false > /dev/null; true", probe, false), "exit code 1")); // no shell is involved
 }
 
 TEST_CASE("a command that cannot be run, and one that does not end, say so") {
@@ -71,7 +71,7 @@ TEST_CASE("a command that cannot be run, and one that does not end, say so") {
                    "stopped after 0.001 s"));
     CHECK(contains(run_device_query("true", probe, true), "absolute paths"));
     CHECK(run_device_query("/bin/true", probe, true) == "");
-    const TemporaryDirectory folder; // of what is no program, no shell makes one
+    const TemporaryDirectory folder; // a file that is not a program is not run by a shell
     const std::string text = folder.write("acme-smi", "exit 0\n").string();
     REQUIRE(chmod(text.c_str(), 0700) == 0);
     CHECK(contains(run_device_query(text, probe, false),
@@ -80,7 +80,7 @@ TEST_CASE("a command that cannot be run, and one that does not end, say so") {
 
 namespace {
 
-std::string gate; // a FIFO that whoever reads waits at
+std::string gate; // a FIFO at which its reader waits
 volatile std::sig_atomic_t rings = 0;
 
 // Opens the gate after many signals.
@@ -88,7 +88,7 @@ void ring(int) {
     rings = rings + 1;
     if (rings >= 50) {
         const int kept = errno;
-        close(open(gate.c_str(), O_WRONLY | O_NONBLOCK)); // fails until somebody reads
+        close(open(gate.c_str(), O_WRONLY | O_NONBLOCK)); // fails until it has a reader
         errno = kept;
     }
 }
@@ -102,7 +102,7 @@ TEST_CASE("signals that arrive while a command runs change nothing") {
     rings = 0;
     struct sigaction before = {};
     struct sigaction ringing = {};
-    ringing.sa_handler = ring; // without SA_RESTART: what waits is interrupted
+    ringing.sa_handler = ring; // without SA_RESTART: blocking calls are interrupted
     REQUIRE(sigaction(SIGALRM, &ringing, &before) == 0);
     const itimerval often = {{0, 1000}, {0, 1000}};
     REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
@@ -129,7 +129,7 @@ TEST_CASE("a command is looked for in absolute folders of PATH alone") {
     CHECK(contains(run_device_query("./acme-smi", probe, false), "its path is relative"));
     setenv("PATH", (".:" + folder.path().string()).c_str(), 1);
     CHECK(run_device_query("acme-smi", probe, false) == "");
-    // What is no program is passed over, and the first that is one is run.
+    // Files that are not programs are skipped, and the first program is run.
     std::filesystem::create_directories(folder.path() / "folders" / "acme-smi");
     for (const char *name : {"texts", "failing"}) {
         std::filesystem::create_directory(folder.path() / name);
@@ -200,7 +200,7 @@ TEST_CASE("the dynamic loader that a command asks for is judged as the interpret
         header.e_ident[EI_CLASS] = word;
         header.e_phoff = sizeof header;
         header.e_phentsize = sizeof segment;
-        header.e_phnum = 2; // the first says nothing
+        header.e_phnum = 2; // the first program header is of no use
         Segment asks = segment;
         asks.p_type = PT_INTERP;
         asks.p_offset = sizeof header + 2 * sizeof segment;
@@ -251,9 +251,9 @@ TEST_CASE(
     setenv("PATH", (":" + everybodys + ":.:" + own + "::/usr/bin:/bin:").c_str(), 1);
     setenv("LD_LIBRARY_PATH", (own + ";lib:" + everybodys).c_str(), 1);
     CHECK(sees(own + ":/usr/bin:/bin", own));
-    setenv("LD_LIBRARY_PATH", (own + "/$LIB:" + own + "/${PLATFORM}:" + own).c_str(), 1); // which the loader expands
+    setenv("LD_LIBRARY_PATH", (own + "/$LIB:" + own + "/${PLATFORM}:" + own).c_str(), 1); // the loader expands these
     CHECK(sees(own + ":/usr/bin:/bin", own));
-    const std::string builds = own + "/glibc-hwcaps/x86-64-v2"; // where it looks, too
+    const std::string builds = own + "/glibc-hwcaps/x86-64-v2"; // the loader looks here, too
     REQUIRE(std::filesystem::create_directories(builds));
     CHECK(sees(own + ":/usr/bin:/bin", own));
     const std::filesystem::path library = std::filesystem::path(builds) / "libdep.so.1";
@@ -264,7 +264,7 @@ TEST_CASE(
     std::filesystem::rename(library, everybodys + "/libdep.so.1");
     std::filesystem::create_symlink(everybodys + "/libdep.so.1", own + "/libdep.so");
     CHECK(sees(own + ":/usr/bin:/bin", "none"));
-    std::filesystem::remove(everybodys + "/libdep.so.1"); // the link leads nowhere, as long as nobody makes it again
+    std::filesystem::remove(everybodys + "/libdep.so.1"); // the link is broken until somebody creates its target again
     CHECK(sees(own + ":/usr/bin:/bin", "none"));
     std::filesystem::remove(own + "/libdep.so");
     CHECK(sees(own + ":/usr/bin:/bin", own));
@@ -282,8 +282,8 @@ TEST_CASE("a command may do no more than a plugin that is tried: it reaches no o
     const std::string script = (folder.path() / "script").string();
     folder.write("script", "kill -0 " + std::to_string(getpid()) + "\n");
     CHECK(contains(run_device_query("sh " + script, probe, false), "with exit code 1"));
-    // A child that is left holds the pipe open for as long as it lives. The shell opens it: the child may be gone
-    // before it does anything, and a pipe that nobody ever wrote to tells no end.
+    // A child that is left behind holds the FIFO open as long as it lives. The shell opens it, because the child may be
+    // gone before it does anything, and a FIFO that was never opened for writing has no end.
     const std::string fifo = (folder.path() / "fifo").string();
     REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
     const int end = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
@@ -295,7 +295,7 @@ TEST_CASE("a command may do no more than a plugin that is tried: it reaches no o
     close(end);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // whose probe has no limits
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // their probe has no limits
 TEST_CASE("a command has the memory, and makes files of the size, that a plugin of the CPU may when it is tried") {
     const TemporaryDirectory folder;
     const std::string script = (folder.path() / "script").string();
@@ -352,7 +352,7 @@ TEST_CASE("a device type that only a vendor's plugin knows is explained by the c
     CHECK_THROWS_WITH(explained(absent, "qpus"), doctest::Contains("'qpus' names no device"));
     CHECK_THROWS_WITH(explained(absent, "qpu:x"), doctest::Contains("'qpu:x' names no device"));
 
-    MadeHost naming; // vendors alone name the type, and none that another one names
+    MadeHost naming; // only vendors name the types, and each names its own
     for (const char *type : {"gpu", "Qpu"}) {
         naming.module(type, [&](opdock_registry *registry) {
             declare(registry, test_ops[0]);
@@ -383,7 +383,7 @@ TEST_CASE("a device type that only a vendor's plugin knows is explained by the c
 TEST_CASE("the command is run once, when somebody asks, and again when availability is asked again") {
     const TemporaryDirectory folder;
     MadeHost host;
-    add_acme(host, "mkdir " + (folder.path() / "asked").string()); // ends with 0 the first time
+    add_acme(host, "mkdir " + (folder.path() / "asked").string()); // exits with 0 the first time only
     CHECK(host->describe()["ops"][0]["implementations"][0]["available"] == "unknown");
     CHECK_FALSE(std::filesystem::exists(folder.path() / "asked"));
     CHECK(explained(host)["chain"].size() == 1);

@@ -1,4 +1,4 @@
-// The host's own device, and how devices are spelled.
+// The host's own device, and the spelling of devices.
 #include "devices/providers.hpp"
 
 #include <array>
@@ -34,7 +34,7 @@ DLDevice device_of(int32_t type, int32_t index) {
     return {static_cast<DLDeviceType>(type), index};
 }
 
-// Of the first processor; nothing where the kernel names none.
+// Model of the first processor; nothing if the kernel does not name it.
 std::optional<std::string> model_of_cpuinfo() {
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);) {
@@ -132,7 +132,7 @@ TEST_CASE("a device is spelled as its type, or with an index that is a whole num
     CHECK(found("cpu") == "cpu:0");
     CHECK(found("CPU:0") == "cpu:0");
     CHECK(found("cpu:12") == "cpu:12");
-    CHECK(found("cuda:3") == "cuda:3"); // which nobody provides
+    CHECK(found("cuda:3") == "cuda:3"); // nobody provides it
     for (const char *text : {"", ":", ":0", "cpu:", "cpu:-1", "cpu:1x", "cpu: 1", "cpu:1:", "cpu:4294967296", "cp:0"}) {
         CAPTURE(text);
         CHECK(found(text) == "none");

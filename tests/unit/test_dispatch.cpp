@@ -22,7 +22,7 @@ namespace {
 
 using Environment = core::RawEnvironment;
 
-// default +1, vendor acme +2, reference +3, all for test.add.
+// Implementations of test.add: default adds 1, vendor acme 2, reference 3.
 struct ThreeKinds {
     explicit ThreeKinds(const core::RawEnvironment &environment = {}) : host(environment) {}
 
@@ -116,7 +116,7 @@ namespace {
 
 using core::Deployment;
 
-// A clock that only a test moves.
+// A clock that only a test advances.
 Deployment::Clock::time_point made_now;
 
 struct MadeClock {
@@ -151,8 +151,8 @@ TEST_CASE(
         call();
         CHECK(t.standard.calls == tries);
         clock.pass(std::chrono::seconds(1));
-        call(); // notices that the time has come
-        call(); // tries it, and goes on to the next
+        call(); // notices that the pause is over
+        call(); // tries it, and falls through to the next
         CHECK(t.standard.calls == ++tries);
         call();
         CHECK(t.standard.calls == tries);
@@ -162,7 +162,7 @@ TEST_CASE(
     call();
     CHECK(t.rows.added(t.host.op()) == 1);
     CHECK(t.host.logged("'default.one' is tried again on cpu:0") == 9);
-    t.standard.status = OPDOCK_FAILED; // it may fail twice again
+    t.standard.status = OPDOCK_FAILED; // it may fail twice more
     call();
     call();
     t.standard.status = OPDOCK_OK;
@@ -171,7 +171,7 @@ TEST_CASE(
     for (int i = 0; i < 3; ++i) {
         call();
     }
-    t.host->reset_health(nullptr, nullptr); // forgets the pause too
+    t.host->reset_health(nullptr, nullptr); // also forgets the pause
     for (int i = 0; i < 3; ++i) {
         call();
     }
@@ -515,7 +515,7 @@ TEST_CASE("what an ending host's plugin threw is not taken for what another host
 TEST_CASE("a kernel that throws has failed") {
     ThreeKinds t;
     t.standard.work = [](const auto &, const auto &) -> opdock_status { throw std::runtime_error("boom"); };
-    CHECK(t.rows.added(t.host.op()) == 2); // first call: the long way
+    CHECK(t.rows.added(t.host.op()) == 2); // first call: the slow path
     CHECK(t.rows.added(t.host.op()) == 2);
     t.acme.work = [](const auto &, const auto &) -> opdock_status { throw 42; };
     CHECK(t.rows.added(t.host.op()) == 3);
@@ -564,7 +564,7 @@ TEST_CASE("a kernel that throws bad_alloc ran out of memory") {
     CHECK(t.rows.call(t.host.op()) == OPDOCK_OUT_OF_MEMORY);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which map more than any limit of memory allows
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they map more memory than any limit allows
 TEST_CASE("where there is no memory for an error's message the error says that") {
     static const std::string text(64u << 20, 'x');
     struct Wordy : std::exception {
@@ -675,7 +675,7 @@ TEST_CASE("the log tells of each change of policy that changes who serves, also 
 
 namespace {
 
-// Calls of two shapes, of which the preferred implementation declines one.
+// Calls of two shapes, one of which the preferred implementation declines.
 struct TwoShapes {
     TwoShapes() {
         t.standard.work = [this](const opdock_problem &problem, const opdock_call &) {
@@ -713,7 +713,7 @@ TEST_CASE("two shapes in turn, of which one is declined, write a line after a pa
     call_both();
     CHECK(t.host.logged("Op 'test.add' switched 1999 times since the last line about it, now to 'default.one'") == 1);
     CHECK(t.host.logged("Op 'test.add'") == 3);
-    // The line that is owed comes with the next call after the pause, though nothing changes any more.
+    // The suppressed line is logged with the next call after the pause, although nothing changes any more.
     clock.pass(std::chrono::seconds(2));
     shapes.call_declined();
     CHECK(t.host.logged("Op 'test.add' switched once since the last line about it, now to 'vendor.acme'") == 1);
@@ -873,7 +873,7 @@ TEST_CASE("a call that is wrong calls nothing and changes nothing") {
     const Tensor shifted(t.rows.in.data() + 1, f32, {2, 3});
     const Tensor misaligned(reinterpret_cast<char *>(t.rows.out.data()) + 1, f32, {2, 3});
     const Op op = t.host.op();
-    // Each after a good call, so that the quick path sees them too.
+    // Each follows a valid call, so that the quick path sees them too.
     CHECK(op.try_call({t.rows.x}, {y6}) == OPDOCK_INVALID_ARGUMENT);
     CHECK(op.try_call({t.rows.x}, {y32}) == OPDOCK_INVALID_ARGUMENT);
     CHECK(op.try_call({t.rows.x}, {half}) == OPDOCK_INVALID_ARGUMENT);
@@ -911,7 +911,7 @@ TEST_CASE("the kernel sees this call's attributes, by position and by name, give
     };
     const Op op = t.host.op();
     const Rows &r = t.rows;
-    for (int round = 0; round < 2; ++round) { // the second round is remembered
+    for (int round = 0; round < 2; ++round) { // in the second round the call is remembered
         op({r.x}, {r.y});
         op({r.x}, {r.y}, {2.5});
         op({r.x}, {r.y}, {3});
@@ -1312,7 +1312,7 @@ TEST_CASE("`supports` is asked once for each problem that a thread remembers, an
     }
     CHECK(asked == 1);
     for (int i = 0; i < 3; ++i) {
-        add({rows.x}, {rows.y}, {2.0}); // another problem: what it says may depend on attributes
+        add({rows.x}, {rows.y}, {2.0}); // another problem: the answer may depend on attributes
         CHECK(rows.out[0] - rows.in[0] == 2);
     }
     CHECK(asked == 2);
@@ -1407,7 +1407,7 @@ TEST_CASE("a workspace is aligned, large enough, and given back after the call")
     CHECK(good);
     const Tensor x(rows.in.data(), f32, {2, 3}, {kDLCPU, 0}, {3, 1}),
         y(rows.out.data(), f32, {2, 3}, {kDLCPU, 0}, {3, 1});
-    for (int round = 0; round < 3; ++round) { // also when the call looks like the one before
+    for (int round = 0; round < 3; ++round) { // including calls that look like the one before
         good = false;
         CHECK(host.op().try_call({x}, {y}) == OPDOCK_OK);
         CHECK(good);

@@ -1,4 +1,4 @@
-// Dynamic sections that no linker writes. What real plugins have is in test_inspect.cpp.
+// Dynamic sections that no linker writes. Real plugins are tested in test_inspect.cpp.
 #include "inspect/elf_dynamic.hpp"
 
 #include <algorithm>
@@ -85,15 +85,15 @@ TEST_CASE("a symbol is found among others by its whole name") {
     CHECK(exports_entry(file_with_symbols({"other", "opdock_register"}, 3, false)));
     CHECK_FALSE(exports_entry(file_with_symbols({"opdock_registe", "opdock_register_", "register"}, 4, false)));
     CHECK_FALSE(exports_entry(file_with_symbols({}, 1, false)));
-    CHECK(exports_entry(file_with_symbols({"other", "opdock_register"}, 0xffffffff, false))); // however many it says
+    CHECK(exports_entry(file_with_symbols({"other", "opdock_register"}, 0xffffffff, false))); // whatever it claims
 }
 
 TEST_CASE("a table of symbols that goes round in circles is left after as many steps as the file has room for") {
-    // 4 KiB that say there are four thousand million symbols, with names as long as they may be.
+    // 4 KiB that claim four billion symbols, with names of the greatest length.
     const std::string circle = file_with_symbols({std::string(4000, 'x')}, 0xffffffff, true);
     const double begin = cpu_seconds();
     CHECK_THROWS_WITH_AS(exports_entry(circle), doctest::Contains("its table of symbols has no end"), Rejected);
-    CHECK(cpu_seconds() - begin < 2); // it took minutes
+    CHECK(cpu_seconds() - begin < 2); // it once took minutes
 }
 
 TEST_CASE("symbols that a file uses are listed, unless their names are longer than anybody's") {
@@ -101,7 +101,7 @@ TEST_CASE("symbols that a file uses are listed, unless their names are longer th
         return with_image(bytes, [](const ElfImage &image) { return undefined_symbols(image); });
     };
     CHECK(undefined(file_with_symbols({"one", "two"}, 3, false, SHN_UNDEF)) == std::vector<std::string>{"one", "two"});
-    CHECK(undefined(file_with_symbols({"one", "two"}, 3, false)).empty()); // it defines them
+    CHECK(undefined(file_with_symbols({"one", "two"}, 3, false)).empty()); // it defines both
     const std::vector<std::string> many(8000, std::string(4000, 'x'));
     CHECK_THROWS_WITH_AS(undefined(file_with_symbols(many, 8001, false, SHN_UNDEF)),
                          doctest::Contains("the names of the symbols that it uses are longer than"), Rejected);
@@ -141,7 +141,7 @@ TEST_CASE("a dynamic section ends at its first null tag, and at no other number,
 }
 
 TEST_CASE("a chain of versions ends where its links end or where their number says, whichever comes first") {
-    // Two libraries with a version each; both say what comes next.
+    // Two libraries with one version each. The parameters link each version to a next one.
     const auto needs = [](std::uint64_t count, Elf64_Word next_of_first, Elf64_Word next_of_second) {
         constexpr std::size_t n_entries = 5;
         const std::uint64_t at = DynamicElfFile::address_of_tables(n_entries);
@@ -207,7 +207,7 @@ TEST_CASE("the versions that a file defines are read to the end of their chain, 
     CHECK(versions(1, next) == Texts{"V1"});
     CHECK(versions(9, 0) == Texts{"V1"});
     CHECK(versions(0, next).empty());
-    // One that leads to itself says that there are millions.
+    // A version whose link leads to itself claims that there are millions.
     CHECK(versions(4096, 0).size() == 1);
 }
 
@@ -237,14 +237,14 @@ TEST_CASE("a file may define 4096 versions, and one more is told") {
 
 namespace {
 
-// What the newer table of hashes has of a symbol.
+// A symbol's entry in the newer (GNU) hash table.
 struct Hashed {
     std::string name;
     unsigned char bind = STB_GLOBAL;
     unsigned char type = STT_FUNC;
     std::uint16_t section = 1;
     bool ends_chain = true;
-    std::uint32_t bucket = 0; // of those that say the same the first is where the bucket begins
+    std::uint32_t bucket = 0; // the first symbol of a bucket is its beginning
 };
 
 std::uint32_t hash_of(const std::string &name) {
@@ -255,11 +255,11 @@ std::uint32_t hash_of(const std::string &name) {
     return hash;
 }
 
-// One symbol that is undefined, and so before the table, and then these. A bucket that none names begins at `empty`.
+// One undefined symbol, which precedes the table, and then these symbols. Unused buckets begin at `empty`.
 std::string file_with_gnu_table(const std::vector<Hashed> &symbols, std::uint32_t n_buckets, std::uint32_t empty = 0,
                                 std::uint32_t n_filter = 1) {
     constexpr std::size_t n_entries = 5;
-    constexpr std::uint32_t first = 2; // behind the null symbol and the undefined one
+    constexpr std::uint32_t first = 2; // after the null symbol and the undefined one
     const std::uint64_t at = DynamicElfFile::address_of_tables(n_entries);
     std::string strings(1, '\0'), table, of_symbols(sizeof(Elf64_Sym), '\0'), hashes;
     const auto add = [](std::string &to, const auto &value) {
@@ -323,7 +323,7 @@ TEST_CASE("in the newer table a symbol is found in the chain of its bucket, and 
     Hashed other{"other"};
     other.ends_chain = false;
     CHECK(exports_entry(file_with_gnu_table({other, hashed_entry(true, 1)}, 1)));
-    other.ends_chain = true; // what comes behind is another bucket's
+    other.ends_chain = true; // the symbols after it belong to another bucket
     CHECK_FALSE(exports_entry(file_with_gnu_table({other, hashed_entry(true, 1)}, 1)));
     Hashed elsewhere = hashed_entry(true, 2);
     elsewhere.bucket = 1 - elsewhere.bucket;
@@ -355,7 +355,7 @@ TEST_CASE("the entry is a function that the file defines itself, of either kind"
 
 TEST_CASE("a chain of the newer table that has no end is no reason to look for one beyond the file") {
     CHECK_THROWS_AS(defines(file_with_gnu_table({hashed_entry(false, 1)}, 1), "another"), Rejected);
-    CHECK(exports_entry(file_with_gnu_table({hashed_entry(false, 1)}, 1))); // it is found before
+    CHECK(exports_entry(file_with_gnu_table({hashed_entry(false, 1)}, 1))); // it is found first
 }
 
 TEST_CASE("what a file defines for others is listed bucket by bucket, as many as are asked for") {
@@ -379,7 +379,7 @@ TEST_CASE("what a file defines for others is listed bucket by bucket, as many as
     };
     CHECK(uniques(bytes) == Texts{"unique"});
     CHECK(uniques(file_with_gnu_table({two}, 1)).empty());
-    CHECK(uniques(file_with_symbols({"two"}, 2, false)).empty()); // the older table tells nothing of them
+    CHECK(uniques(file_with_symbols({"two"}, 2, false)).empty()); // the older table says nothing about them
     CHECK(with_image(bytes, [](const ElfImage &image) { return undefined_symbols(image); }) == Texts{"needed"});
 }
 

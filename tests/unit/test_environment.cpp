@@ -205,7 +205,7 @@ TEST_CASE("a value of 1 MiB is cut after a whole entry, with a warning") {
     const Environment environment =
         make_environment("PLUGIN_", {{"PLUGIN_DENY_VENDORS", repeated(entry, 1024)}}, false);
     const std::string &value = *environment.find(Variable::deny_vendors);
-    CHECK(value.size() == 64 * 1024 - 1); // 64 names; not the separator after the last, and not a piece of the next
+    CHECK(value.size() == 64 * 1024 - 1); // 64 names, without the last separator or a part of the next
     CHECK(parse_vendors(value, environment.place(Variable::deny_vendors)).size() == 1);
     REQUIRE(environment.warnings.size() == 1);
     CHECK(environment.warnings[0] ==
@@ -299,7 +299,7 @@ TEST_CASE("the search path for libraries is that of the program's start") {
     const std::string at_start = capture_environment("OPDOCK_UNIT_TEST_").library_path;
     const char *value = getenv("LD_LIBRARY_PATH");
     CHECK(at_start == (value != nullptr ? value : ""));
-    setenv("LD_LIBRARY_PATH", "/opt/opdock/too/late", 1); // which the dynamic loader never sees
+    setenv("LD_LIBRARY_PATH", "/opt/opdock/too/late", 1); // too late: the dynamic loader does not see it
     CHECK(capture_environment("OPDOCK_UNIT_TEST_").library_path == at_start);
     if (at_start.empty()) {
         unsetenv("LD_LIBRARY_PATH");
@@ -319,7 +319,7 @@ TEST_CASE("the documentation's tables of variables are the program's") {
     for (const VariableInfo &row : all_variables) {
         std::string values(row.values);
         for (std::size_t bar = values.find('|'); bar != std::string::npos; bar = values.find('|', bar + 2)) {
-            values.insert(bar, "\\"); // as Markdown wants it inside a table
+            values.insert(bar, "\\"); // as Markdown requires inside a table
         }
         expected.insert("| " + variable_name(row.id, "PLUGIN_") + " | " + values + " | " + std::string(row.fallback) +
                         " | " + std::string(row.meaning) + " |");

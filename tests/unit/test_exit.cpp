@@ -1,4 +1,4 @@
-// What becomes of a process that ends without closing its hosts.
+// Processes that end without closing their hosts.
 #include <atomic>
 #include <cstdlib>
 #include <thread>

@@ -1,4 +1,4 @@
-// What a host offers to plugins beside its table, and implementations to programs.
+// Extensions that a host offers to plugins beside its table, and those that implementations offer to programs.
 #include <stdexcept>
 
 #include <doctest/doctest.h>
@@ -14,14 +14,14 @@ using namespace opdock::test;
 
 namespace {
 
-int told = 0; // how often `tell` was called
+int told = 0; // number of calls of `tell`
 
 void tell(void *argument) {
     CHECK(argument == &told);
     ++told;
 }
 
-// What the kernel of an implementation sees: `work` in its place, once.
+// Runs `work` once in place of an implementation's kernel.
 void in_kernel(MadeHost &host, const std::function<void(const opdock_problem &)> &work) {
     Made &made = host.add("default.asks", OPDOCK_KIND_DEFAULT);
     made.work = [&](const opdock_problem &problem, const opdock_call &) {
@@ -122,7 +122,7 @@ TEST_CASE("memory that a plan keeps can be freed when the host closes, and not a
             return opdock_allocator_of(api)->allocate(api, fake_device(0), nullptr, 64, plan);
         };
         impl.plan_destroy = [](const opdock_host_api *of, void *, DLDevice, void *plan) {
-            CHECK(of->device_properties(of, fake_device(1)) != nullptr); // what was not asked before
+            CHECK(of->device_properties(of, fake_device(1)) != nullptr); // not queried before
             CHECK(opdock_allocator_of(of)->free(of, fake_device(0), nullptr, plan) == OPDOCK_OK);
         };
     };

@@ -31,7 +31,7 @@ TEST_CASE("nobody waits for the time of a file that a clock gone wrong has set")
     timespec now = {};
     clock_gettime(CLOCK_REALTIME, &now);
     of_tomorrow.changed = (std::int64_t{now.tv_sec} + 86'400) * 1'000'000'000;
-    wait_until_changes_show(of_tomorrow); // or the test does not end
+    wait_until_changes_show(of_tomorrow); // otherwise the test does not end
     wait_until_changes_show({});
 }
 

@@ -1,4 +1,4 @@
-// Real forks. A child reports by its exit status; the parent waits at most as long as the test runner lets it.
+// Real forks. A child reports by its exit status; the test runner's time limit bounds the parent's wait.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,12 +18,12 @@ using namespace opdock::test;
 
 namespace {
 
-// The exit status of a child that ran `work`, which returns whether all was well.
+// The exit status of a child that ran `work`, which returns true if all was well.
 template<class Work>
 int in_child(Work work) {
     const pid_t child = fork();
     if (child == 0) {
-        alarm(60); // a child that hangs dies, and the test fails
+        alarm(60); // a child that hangs is killed, and the test fails
         _exit(work() ? 0 : 1);
     }
     int status = -1;
@@ -60,8 +60,8 @@ TEST_CASE("a forked child of a thread inside a scope keeps the scope") {
     host->pop_scope();
 }
 
-// AddressSanitizer of GCC 12 does not hold its allocator's locks while forking, so that a child can hang in its first
-// `new` when another thread was allocating. glibc does.
+// AddressSanitizer of GCC 12 does not hold its allocator's locks while forking, so a child can hang in its first `new`
+// if another thread was allocating. glibc does hold them.
 #ifndef __SANITIZE_ADDRESS__
 TEST_CASE("forking while other threads call and change policy never leaves a child hanging") {
     MadeHost host;
@@ -92,7 +92,7 @@ TEST_CASE("forking while other threads call and change policy never leaves a chi
     flipping.join();
 }
 
-#ifndef __SANITIZE_THREAD__ // whose allocator a child can find locked too, when another thread allocates without end
+#ifndef __SANITIZE_THREAD__ // a child can find its allocator locked too, if another thread allocates without end
 TEST_CASE("a child of a process whose threads use the scan cache can use it too") {
     const TemporaryDirectory directory;
     const core::Log quiet([](void *, std::int32_t, const char *) {}, nullptr);
@@ -148,7 +148,7 @@ TEST_CASE("a forked child asks availability and makes device state anew, and fin
               return anew && finished == 1;
           }) == 0);
     CHECK(in_child([&] {
-              host.close(); // without a call of its own
+              host.close(); // without having made a call
               return finished == 0;
           }) == 0);
     CHECK(asked == 1);
@@ -171,7 +171,7 @@ TEST_CASE("a forked child does not run the shutdown functions of its parent's pl
 }
 
 TEST_CASE("a child of a fork inside a kernel can take the kernel's module away, and so can the parent") {
-    const TemporaryDirectory directory; // of the journal, where the first call of the kernel is written down
+    const TemporaryDirectory directory; // of the journal, which records the kernel's first call
     MadeHost host({{"XDG_CACHE_HOME", directory.path().string()}});
     host.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
     pid_t child = -1;
@@ -179,7 +179,7 @@ TEST_CASE("a child of a fork inside a kernel can take the kernel's module away, 
     made.work = [&](const opdock_problem &, const opdock_call &) -> opdock_status {
         child = fork();
         if (child == 0) {
-            alarm(60); // a child that hangs dies, and the test fails
+            alarm(60); // a child that hangs is killed, and the test fails
         }
         return OPDOCK_OK;
     };
@@ -192,7 +192,7 @@ TEST_CASE("a child of a fork inside a kernel can take the kernel's module away, 
     Rows rows;
     const opdock_status status = rows.call(host.op());
     if (child == 0) {
-        // The call that the fork was in does not count here: nobody waits for it, before it ends or after.
+        // The call that was interrupted by the fork does not count in the child: nobody waits for it.
         host->unregister_module("jit");
         _exit(status == OPDOCK_OK && rows.added(host.op()) == 2 ? 0 : 1);
     }

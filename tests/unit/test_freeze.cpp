@@ -1,4 +1,4 @@
-// A host whose choices are fixed, and the manifest of them.
+// A host with frozen choices, and the manifest of them.
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -15,7 +15,7 @@ json frozen(MadeHost &host, const char *expected = nullptr) {
     return host->freeze(expected);
 }
 
-// Who serves test.add for these dtypes on the CPU; "" for nobody.
+// The implementation that serves test.add for these dtypes on the CPU; "" if there is none.
 std::string choice(const json &manifest, const char *dtypes) {
     for (const json &one : manifest.at("choices")) {
         for (const json &tuple : one.at("dtypes")) {

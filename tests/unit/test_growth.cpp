@@ -1,4 +1,4 @@
-// What a host keeps has a bound, whatever its callers make up.
+// Memory that a host keeps is bounded, whatever its callers make up.
 #include "host/host.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ using namespace opdock::test;
 
 namespace {
 
-// What is allocated now.
+// Bytes that are currently allocated.
 int64_t heap_bytes() {
 #ifdef OPDOCK_TEST_SANITIZED
     return static_cast<int64_t>(__sanitizer_get_current_allocated_bytes());
@@ -38,7 +38,7 @@ int64_t heap_bytes() {
 #endif
 }
 
-// How much more is allocated after `times` runs, once as many were made before.
+// Growth in allocated bytes over `times` runs, after as many runs before.
 template<class Work>
 int64_t growth(int times, Work work) {
     for (int i = 0; i < times; ++i) {
@@ -51,9 +51,9 @@ int64_t growth(int times, Work work) {
     return heap_bytes() - before;
 }
 
-const core::RawEnvironment quiet = {{"PLUGIN_LOG_LEVEL", "ERROR"}}; // the test keeps what is logged
+const core::RawEnvironment quiet = {{"PLUGIN_LOG_LEVEL", "ERROR"}}; // the test keeps everything that is logged
 
-// Policies that differ, and name nothing that is not there.
+// Different policies that only name things that exist.
 class ManyPolicies {
   public:
     std::string next() {
@@ -62,7 +62,7 @@ class ManyPolicies {
         }
         return "test.add=" + text(first_) + ";test.update=" + text(second_);
     }
-    // What the implementation adds that the latest policy tries first.
+    // The amount added by the implementation that the latest policy tries first.
     float first() const {
         static constexpr std::array<float, 5> adds = {1, 2, 3, 1, 2};
         return adds[static_cast<size_t>(first_[0])];
@@ -168,7 +168,7 @@ TEST_CASE("an op has one target under a policy, until something is resolved for 
     host->pop_scope();
     CHECK(target() == of_process);
     host->refresh_availability();
-    CHECK(target() == of_process); // nothing was found to be otherwise
+    CHECK(target() == of_process); // nothing has changed
     host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
     CHECK(target() != of_process);
 }
@@ -245,7 +245,7 @@ TEST_CASE("a text that the caller gives back costs nothing") {
     host.add("default.one", OPDOCK_KIND_DEFAULT);
     Rows a, b;
     CHECK(growth(1000, [&](int) {
-              const std::string text = host.op().explain({a.x}, {b.y}); // which has the library's copy freed
+              const std::string text = host.op().explain({a.x}, {b.y}); // this has the library's copy freed
               CHECK(text.size() > 100);
           }) < 10'000);
 }

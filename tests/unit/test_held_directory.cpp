@@ -50,7 +50,7 @@ TEST_CASE("a folder that cannot be opened is told with what is wrong") {
         } catch (const Rejected &rejected) {
             return rejected.code();
         }
-        return RejectCode::conflict; // nothing was thrown
+        return RejectCode::conflict; // it threw nothing
     };
     CHECK((code_of(directory.path().string() + "/none/liba.so") == RejectCode::not_found));
     CHECK((code_of(file + "/liba.so") == RejectCode::not_found));
@@ -76,8 +76,8 @@ TEST_CASE("as many links are followed as the kernel follows, and one more is an 
     CHECK_THROWS_WITH_AS((void)directories.follow(directory.path() / "link41"),
                          doctest::Contains("'link1' is a link that leads to more than 40 others"), Rejected);
     std::error_code error;
-    CHECK_FALSE(std::filesystem::exists(directory.path() / "link41", error)); // for the kernel too
-    // A link to elsewhere changes the folder, and a folder is where it is followed to.
+    CHECK_FALSE(std::filesystem::exists(directory.path() / "link41", error)); // the kernel rejects it too
+    // After a link into another folder, the file's folder is the one that the link leads to.
     std::filesystem::create_directory(directory.path() / "inner");
     std::filesystem::create_symlink("../file", directory.path() / "inner" / "back");
     const HeldFile back = directories.follow(directory.path() / "inner" / "back");
@@ -113,7 +113,7 @@ TEST_CASE("a folder that is kept is given to whoever asks for it by the same pat
     const HeldDirectoryPtr fresh = later.of(folder / "liba.so");
     CHECK(fresh != kept);
     CHECK((fresh->identity() != kept->identity()));
-    CHECK(later.of(directory.path() / "aside" / "liba.so") != kept); // by another path
+    CHECK(later.of(directory.path() / "aside" / "liba.so") != kept); // through another path
 }
 
 TEST_CASE("a link is followed whatever its name begins with") {
@@ -135,11 +135,11 @@ TEST_CASE("files and folders are opened also by a process without a standard inp
     if (child == 0) {
         int opened = 0;
         try {
-            close(STDIN_FILENO); // which the next file or folder has the number of
+            close(STDIN_FILENO); // its number goes to the next file or folder that is opened
             opened += HeldDirectories().of(file)->descriptor() == STDIN_FILENO ? 1 : 0;
             opened += PluginFile(file).size() == 4 ? 1 : 0;
             opened += read_bounded_file(file.string(), OPDOCK_FAILED, 4) == "text" ? 1 : 0;
-            const Descriptor still_free(open("/dev/null", O_RDONLY | O_CLOEXEC)); // as each of them was closed again
+            const Descriptor still_free(open("/dev/null", O_RDONLY | O_CLOEXEC)); // each of them was closed again
             opened += still_free.get() == STDIN_FILENO ? 1 : 0;
         } catch (const std::exception &) {
             opened = -1;

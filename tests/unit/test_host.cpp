@@ -106,7 +106,7 @@ TEST_CASE("plugins are searched first in the folder beside the library, unless o
 TEST_CASE("a plugin that is replaced after it was found and before it is looked at is rejected, whatever it is now") {
     const TemporaryDirectory folder;
     const std::filesystem::path first = folder.path() / "one", second = folder.path() / "two";
-    for (const auto &path : {first, second}) { // one of them has the lesser inode
+    for (const auto &path : {first, second}) { // one of them has the lower inode
         std::filesystem::copy_file(fixture("good"), path);
     }
     for (const auto &[found, other] : {std::pair(first, second), std::pair(second, first)}) {
@@ -125,7 +125,7 @@ TEST_CASE("a plugin that is replaced after it was found and before it is looked 
         options.log = core::Log(
             [](void *self, int32_t, const char *line) {
                 const Replacement &paths = *static_cast<const Replacement *>(self);
-                if (contains(line, "liba.so' rejected")) { // both were found by now
+                if (contains(line, "liba.so' rejected")) { // by now both were found
                     std::filesystem::rename(paths.other, paths.plugin);
                 }
             },
@@ -152,7 +152,7 @@ TEST_CASE("strict: a module that was asked for and does not load keeps the host 
 TEST_CASE("memory that makes attacks easier is a warning, and strict mode refuses it") {
     MadeHost lenient(RawEnvironment{{"PLUGIN_MODULES", fixture("executable_stack")}});
     const nlohmann::json plugin = lenient->describe()["plugins"][0];
-    if (plugin["status"] == "rejected") { // glibc 2.41 and newer opens no library that wants an executable stack
+    if (plugin["status"] == "rejected") { // glibc 2.41 and newer refuses libraries that want an executable stack
         CHECK(contains(plugin["reason"], "stack"));
     } else {
         REQUIRE(plugin["warnings"].size() == 1);
@@ -307,7 +307,7 @@ TEST_CASE("what plugins may have kept of a closed host answers instead of crashi
     table->log(table, OPDOCK_LOG_WARNING, "a line of the keeper's");
     CHECK(host.logged("a line of the keeper's") == 1);
     host.close();
-    // Memory that was given back is overwritten, so that what lies there is not found as it was.
+    // Overwrites freed memory, so that its former content is not found there.
     std::vector<std::unique_ptr<std::array<unsigned char, sizeof(core::PluginTable)>>> others(64);
     for (auto &other : others) {
         other = std::make_unique<std::array<unsigned char, sizeof(core::PluginTable)>>();
@@ -332,7 +332,7 @@ TEST_CASE("what a plugin logs is copied") {
     table->log(table, OPDOCK_LOG_INFO, line.c_str());
     line = "other words";
     CHECK(host.logged("first words") == 1);
-    table->log(table, 1000, nullptr); // a level that is none, and no line
+    table->log(table, 1000, nullptr); // an invalid level, and no line
     table->log(table, -1000, "below every level");
     CHECK(host.logged("other words") == 0);
 }
@@ -477,7 +477,7 @@ TEST_CASE("a plugin that allows more dtypes serves them, and leaves old implemen
         std::vector<uint8_t> in(3), out(3);
         const DLDataType dtype = opdock_dtype_unpack(OPDOCK_E4M3);
         const Op grow = host.op("test.grow");
-        for (int i = 1; i <= 2; ++i) { // looked for, then remembered
+        for (int i = 1; i <= 2; ++i) { // looked up, then remembered
             grow({rows.x}, {rows.y});
             CHECK(rows.out[0] - rows.in[0] == 1);
             grow({Tensor(in.data(), dtype, {3})}, {Tensor(out.data(), dtype, {3})});
@@ -570,7 +570,7 @@ TEST_CASE("of a plugin for a newer minor a host leaves out what it does not know
                        "implementation 'vendor.faulty' for op 'fixture.faulty' is left out: kind is 77"));
         CHECK(host.logged("install a newer opdock") == 2);
         Rows rows;
-        CHECK(rows.call(host.op("fixture.faulty")) == OPDOCK_OK); // opens it
+        CHECK(rows.call(host.op("fixture.faulty")) == OPDOCK_OK); // this opens it
         CHECK(host->find_op("fixture.unparsable") == nullptr);
     }
 }
@@ -592,7 +592,7 @@ TEST_CASE("an op or vendor nobody knows is a warning, and an error when strict")
     const core::Error error = thrown_by([&] { MadeHost made(strict); });
     CHECK(error.status() == OPDOCK_INVALID_POLICY);
     CHECK(contains(error.what(), "nosuchop"));
-    CHECK(contains(error.what(), "otherop")); // all of them at once
+    CHECK(contains(error.what(), "otherop")); // all of them are reported at once
 }
 
 TEST_CASE("a policy of the program may name an implementation, and one that is not there is a warning") {
@@ -658,7 +658,7 @@ TEST_CASE("names below enforce that may be known elsewhere or later are no error
     CHECK(host.logged("no plugin declares op 'acme.fancy'") == 1);
     CHECK(host.logged("'relu' is a standard op that no loaded plugin implements") == 1);
     CHECK(host.logged("the section for 'npu': no loaded plugin is for device type 'npu'") == 1);
-    // Not below enforce, a slip is a warning.
+    // Outside of `enforce`, a misspelling is only a warning.
     const std::string lenient = folder.write("lenient.yaml", "per_op: {rellu: default}\n").string();
     CHECK(MadeHost({}, lenient).logged("no plugin declares op 'rellu'") == 1);
 }

@@ -1,4 +1,4 @@
-// Which plugins a host takes, by where they lie and by who signed them.
+// Plugins that a host accepts, depending on their location and their signatures.
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 #include <sched.h>
@@ -28,7 +28,7 @@ namespace {
 using opdock::test::fixtures_folder;
 namespace fs = std::filesystem;
 
-// A machine with plugins in the user's folder, keys of the system and of the user, and a counter of how often a
+// A machine with plugins in the user's folder, keys of the system and of the user, and a counter of the times that a
 // plugin's code ran.
 class Machine {
   public:
@@ -89,7 +89,7 @@ nlohmann::json plugin(MadeHost &host, std::size_t index = 0) {
     return host->describe()["plugins"].at(index);
 }
 
-// "loaded", or the code.
+// "loaded", or the rejection's code.
 std::string verdict(MadeHost &host, std::size_t index = 0) {
     const nlohmann::json record = plugin(host, index);
     return record["status"] == "loaded" ? "loaded" : record["code"].get<std::string>();
@@ -202,7 +202,7 @@ TEST_CASE("a manifest that everybody may write to is as bad as a library") {
 
 TEST_CASE("a plugin of a stranger is used with a warning, and rejected in strict mode") {
     if (::geteuid() != 0) {
-        return; // only root gives files away
+        return; // only root may give files away
     }
     const Machine machine;
     REQUIRE(::chown(machine.install().c_str(), 4242, 0) == 0);
@@ -281,7 +281,7 @@ TEST_CASE("where trust is required, a signed plugin does not bring a library tha
         CHECK(verdict(host) == "loaded");
         CHECK(host.logged("everybody may write to the file '" + last.string() + "'") == 1);
     }
-    if (::geteuid() == 0) { // only root gives files away
+    if (::geteuid() == 0) { // only root may give files away
         REQUIRE(::chmod(last.c_str(), 0644) == 0);
         REQUIRE(::chown(last.c_str(), 65534, 65534) == 0);
         CHECK(verdict(machine) == "OPDOCK-E065");
@@ -345,7 +345,7 @@ TEST_CASE("a library of one plugin that goes by the name of another plugin's lib
         fs::copy_file(dependency, machine.folder() / "libother.so");
         MadeHost host = machine.host();
         CHECK(host.logged("where both are opened, each gets the one that was opened first") == 1);
-        CHECK(host.logged("that of the host's own") == 0); // none is called libopdock.so
+        CHECK(host.logged("that of the host's own") == 0); // no library is called libopdock.so
         fs::remove(machine.folder() / "libother.so");
         fs::create_hard_link(machine.folder() / "libdependency.so", machine.folder() / "libother.so");
         MadeHost same = machine.host();
@@ -356,7 +356,7 @@ TEST_CASE("a library of one plugin that goes by the name of another plugin's lib
 TEST_CASE("a plugin that has the name of the host's own library is said") {
     const Machine machine;
     machine.install("libnamed_as_host.so");
-    for (int round = 0; round < 2; ++round) { // the second from the cache
+    for (int round = 0; round < 2; ++round) { // the second time from the cache
         MadeHost host = machine.host();
         CHECK(verdict(host) == "loaded");
         CHECK(
@@ -379,7 +379,7 @@ TEST_CASE("the host's own library is none of another name, wherever a plugin wou
     const Machine machine;
     machine.install("libneeds_library_beside.so", "libn.so");
     const fs::path libraries = fixtures_folder() / "libraries";
-    // Of the same length as what it needs, the name of the host's library takes the place of that in the file.
+    // Replaces the needed library's name in the file with that of the host's library, which has the same length.
     std::string needing = content_of(libraries / "libneeds_another.so");
     const std::string other = "libdependency.so";
     const std::string own = "libopdock.so.001";
@@ -399,7 +399,7 @@ TEST_CASE("symbols that there is one of in the process are said, and kept out by
     const Machine machine;
     machine.install("libunique_symbol.so");
     const RawEnvironment strict = {{"XDG_CACHE_HOME", machine.cache()}, {"PLUGIN_STRICT", "1"}};
-    for (int round = 0; round < 2; ++round) { // the second from the cache
+    for (int round = 0; round < 2; ++round) { // the second time from the cache
         MadeHost host = machine.host(strict);
         CHECK(verdict(host) == "loaded");
         CHECK(host.logged("(STB_GNU_UNIQUE), such as 'fixture_unique_symbol'") == 1);
@@ -416,7 +416,7 @@ TEST_CASE("a plugin behind a link is opened by the folder that it really lies in
         elsewhere.write("libbehind_a_link.so.1", content_of(fixtures_folder() / "libneeds_library_beside.so"));
     fs::create_symlink(file, machine.folder() / "libacme.so");
     MadeHost host = machine.host({{"PLUGIN_STRICT", "1"}});
-    CHECK(verdict(host) == "loaded"); // it finds what lies beside it
+    CHECK(verdict(host) == "loaded"); // it finds the library beside it
     CHECK(plugin(host)["path"] == (machine.folder() / "libacme.so").string());
     opdock::test::Rows rows;
     CHECK(host.op("fixture.add").try_call({rows.x, rows.x}, {rows.y}) == OPDOCK_OK);
@@ -493,7 +493,7 @@ TEST_CASE("PLUGIN_TRUST=warn uses an unsigned plugin and says so, in strict mode
     machine.install("libreturns_error.so");
     MadeHost host = machine.host({{"PLUGIN_TRUST", "warn"}});
     CHECK(plugin(host)["status"] == "rejected");
-    CHECK(plugin(host)["warnings"].empty()); // they are about plugins that are used
+    CHECK(plugin(host)["warnings"].empty()); // warnings concern only plugins that are used
 }
 
 TEST_CASE("a plugin signed with a trusted key of the system or of the user is taken") {
@@ -627,7 +627,7 @@ TEST_CASE("a manifest that nobody signed takes no trusted plugin away, wherever 
     CHECK(verdict(host, 0) == "OPDOCK-E062");
     CHECK(verdict(host, 1) == "loaded");
     CHECK(host->describe()["plugins"].size() == 2);
-    MadeHost trusting = machine.host({{"PLUGIN_MODULES", other.lexically_normal().string()}}); // it is taken, once
+    MadeHost trusting = machine.host({{"PLUGIN_MODULES", other.lexically_normal().string()}}); // accepted, once
     CHECK(verdict(trusting, 0) == "loaded");
     CHECK(trusting->describe()["plugins"].size() == 1);
 }
@@ -696,7 +696,7 @@ TEST_CASE("what is opened is the file that was judged") {
     write_signatures(file, {acme.sign_file(file)});
     MadeHost host = machine.host(required);
     REQUIRE(verdict(host) == "loaded");
-    machine.install("libsecond_vendor.so"); // after it was judged, before it is first chosen
+    machine.install("libsecond_vendor.so"); // after it was judged but before it is first chosen
     opdock::test::Rows rows;
     CHECK(host.op("fixture.add").try_call({rows.x, rows.x}, {rows.y}) != OPDOCK_OK);
     CHECK(host.logged("OPDOCK-E054") >= 1);

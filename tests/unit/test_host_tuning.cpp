@@ -1,4 +1,4 @@
-// Choosing, finding and keeping configs, through a host and a plugin with knobs (tests/fixtures/tunable.c).
+// Selection, search and storage of configs, through a host and a plugin with knobs (tests/fixtures/tunable.c).
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -25,7 +25,7 @@ using nlohmann::json;
 
 namespace {
 
-// Configs for fixture.work: the default (speed 0) first, one that declines, one that fails, one that is fast and wrong.
+// Configs for fixture.work: the default (speed 0) first, then one that declines, one that fails, and a fast wrong one.
 constexpr const char *work_configs = R"(schema: opdock.tune/1
 ops:
   fixture.work:
@@ -56,7 +56,7 @@ struct Installed {
     TemporaryDirectory directory;
 };
 
-// With the devices of `fake` too, which outlives it.
+// Also has the devices of `fake`, which must outlive it.
 class HostWithFakeKind : public MadeHost {
   public:
     HostWithFakeKind(const Installed &installed, FakeKind &fake, core::RawEnvironment others = {})
@@ -65,7 +65,7 @@ class HostWithFakeKind : public MadeHost {
     }
 };
 
-// The values of the knobs that a call of fixture.knobs was given.
+// The knob values that a call of fixture.knobs received.
 std::vector<int64_t> knobs(MadeHost &host, int64_t n, int64_t rows = 1, DLDataType dtype = f32,
                            DLDevice device = {kDLCPU, 0}) {
     std::vector<float> input(static_cast<size_t>(n * rows));
@@ -81,7 +81,7 @@ struct Work {
     explicit Work(int64_t n = 4096, DLDevice device = {kDLCPU, 0})
         : in(static_cast<size_t>(n), 1.5F), out(static_cast<size_t>(n), -1), x(in.data(), f32, {n}, device),
           y(out.data(), f32, {n}, device) {}
-    // On the fake device, timed by its clock: what is faster is faster on a busy machine too.
+    // On the fake device, timed by its clock, so that the faster config wins on a busy machine too.
     explicit Work(FakeKind &fake, int64_t n = 4096) : Work(n, fake_device(0)) { stream = &fake.clock; }
     Work(const Work &) = delete;
     Work &operator=(const Work &) = delete;
@@ -91,11 +91,11 @@ struct Work {
         const std::array<TensorArg, 1> inputs = {x}, outputs = {y};
         return json::parse(host.op("fixture.work").tune(Args(inputs, outputs, {}, stream), &options));
     }
-    // The config of the chain's head, and why that.
+    // The config of the first implementation in the chain, and the reason for it.
     json why(MadeHost &host) {
         const json explained = json::parse(host.op("fixture.work").explain({x}, {y}));
         CHECK(explained.at("configs").size() ==
-              explained.at("chain").size()); // those of the other device are not asked
+              explained.at("chain").size()); // those of the other device are not queried
         return explained.at("configs").at(0);
     }
 
@@ -122,10 +122,10 @@ ops:
 )");
     MadeHost host = installed.host();
     CHECK(knobs(host, 3) == Values{33, 1, 1});
-    CHECK(knobs(host, 7) == Values{7, 1, 0}); // the function's opinion
+    CHECK(knobs(host, 7) == Values{7, 1, 0}); // proposed by the function
     CHECK(knobs(host, 5) == Values{5, 1, 0}); // the file's expression
     CHECK(host.logged("outside its range") == 0);
-    CHECK(knobs(host, 8) == Values{64, 1, 0}); // the expression has no value within the range
+    CHECK(knobs(host, 8) == Values{64, 1, 0}); // the expression's value is out of range
     CHECK(host.logged("the expression of knob 'block' is 5000, outside its range 1 to 1024") == 1);
 
     CHECK(host->import_tuning(R"(schema: opdock.tune/1
@@ -137,8 +137,8 @@ ops:
 )",
                               "results.yaml") == 4);
     MadeHost later = installed.host();
-    CHECK(knobs(later, 7) == Values{9, 1, 0});  // the database is asked before the function
-    CHECK(knobs(later, 3) == Values{33, 1, 1}); // the vendor's pin before the database
+    CHECK(knobs(later, 7) == Values{9, 1, 0});  // the database precedes the function
+    CHECK(knobs(later, 3) == Values{33, 1, 1}); // the vendor's pin precedes the database
     CHECK(knobs(later, 6) == Values{6, 1, 0});
 
     MadeHost off = installed.host({{"PLUGIN_TUNE", "off"}});
@@ -227,11 +227,11 @@ TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the se
         CHECK(result["tried"].size() == 6);
         CHECK(wrong == 1);
         CHECK(refused == 2);
-        CHECK(work.out == std::vector<float>(4096, 3)); // what the config in force computes
+        CHECK(work.out == std::vector<float>(4096, 3)); // computed by the config in force
         CHECK(work.why(host)["source"] == "database");  // in this process too
     }
     HostWithFakeKind again(installed, fake);
-    Work work(fake, 3000); // of the same bucket
+    Work work(fake, 3000); // in the same bucket
     CHECK(work.why(again)["source"] == "database");
     CHECK(work.why(again)["origin"] == "40 us when it was tuned, 1280 us before");
     CHECK(work.why(again)["config"]["speed"] == 5);
@@ -246,14 +246,14 @@ TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the se
     CHECK(repeated["outcome"] == "tuned");
     CHECK(repeated["kept"] == false);
     CHECK(repeated["best"]["config"]["speed"] == 5);
-    // Two halves, each twice the cache, of which the device says nothing.
+    // Two halves, each twice the size of the cache, which the device does not report.
     CHECK(fake.allocated == std::vector<uint64_t>{uint64_t{256} << 20});
 }
 
 TEST_CASE("times of less than a thousand microseconds are told with three digits, longer ones whole") {
     const Installed installed(work_configs);
     FakeKind fake;
-    fake.slowness = 15.625; // 1000 us for the default
+    fake.slowness = 15.625; // 1000 us for the default config
     HostWithFakeKind host(installed, fake);
     Work work(fake);
     CHECK(work.tune(host)["kept"] == true);
@@ -267,14 +267,14 @@ TEST_CASE("a config serves only calls that where allows it for, whatever their k
     Work work(fake);
     CHECK(work.tune(host)["best"]["config"]["speed"] == 5);
     CHECK(work.why(host)["source"] == "database");
-    Work smaller(fake, 3000); // of the same bucket
+    Work smaller(fake, 3000); // in the same bucket
     CHECK(smaller.why(host)["source"] == "defaults");
     CHECK(smaller.tune(host)["best"]["config"]["speed"] == 1);
 }
 
 namespace {
 
-// The config of fixture.knobs for a call, why that, and what `where` excluded.
+// The config of fixture.knobs for a call, the reason for it, and what `where` excluded.
 json knobs_why(MadeHost &host, int64_t n) {
     std::vector<float> input(static_cast<size_t>(n));
     std::vector<int64_t> values(3);
@@ -297,7 +297,7 @@ ops:
     MadeHost host = installed.host();
     CHECK(knobs(host, 128) == Values{32, 1, 1});
     CHECK(knobs(host, 96) == Values{32, 1, 1});
-    CHECK(knobs(host, 100) == Values{64, 1, 0}); // of the same bucket, and no multiple of 32
+    CHECK(knobs(host, 100) == Values{64, 1, 0}); // in the same bucket, but not a multiple of 32
     const json why = knobs_why(host, 100);
     CHECK(why.at("source") == "defaults");
     CHECK(why.at("excluded") ==
@@ -323,8 +323,8 @@ ops:
         // Pinned by a section without a `where`, as plugin-tune export writes it, and by the next one.
         CHECK(knobs(host, 3) == Values{3, 1, 0});
         CHECK(knobs(host, 4) == Values{4, 1, 0}); // the file's expression
-        CHECK(knobs(host, 5) == Values{1, 1, 0}); // not the expression, nor the default 64: the first config allowed
-        CHECK(knobs(host, 7) == Values{7, 1, 0}); // the function's opinion
+        CHECK(knobs(host, 5) == Values{1, 1, 0}); // neither the expression nor the default 64: the first config allowed
+        CHECK(knobs(host, 7) == Values{7, 1, 0}); // proposed by the function
         CHECK(host.logged("outside its range") == 0);
         const json why = knobs_why(host, 5);
         CHECK(why.at("source") == "first config that where allows");
@@ -401,7 +401,7 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     options.progress = [](void *user_data, uint64_t done, uint64_t total, double) {
         ++*static_cast<uint64_t *>(user_data);
         CHECK(done <= total);
-        return done >= 2 ? 0 : 1; // after the default and the first
+        return done >= 2 ? 0 : 1; // after the default and the first config
     };
     json result = work.tune(host, options);
     CHECK(calls > 0);
@@ -414,7 +414,7 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     exhaustive.flags = OPDOCK_TUNE_AGAIN;
     exhaustive.progress = [](void *, uint64_t done, uint64_t, double) { return done < 4 ? 1 : 0; };
     result = work.tune(host, exhaustive);
-    CHECK(result["complete"] == false); // each was timed, but not as often as the others
+    CHECK(result["complete"] == false); // each was timed, but less often than the others
     CHECK(result["best"]["config"]["speed"] == 5);
     CHECK(work.tune(host, options)["outcome"] == "known");
 
@@ -426,7 +426,7 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     CHECK(result["best"]["config"]["speed"] == 0);
     CHECK(result["kept"] == false);
     CHECK(result["problem"] == "nothing but the config in force was timed; give it a larger budget");
-    CHECK(work.why(host)["config"]["speed"] == 5); // as it was known before
+    CHECK(work.why(host)["config"]["speed"] == 5); // as known before
 }
 
 TEST_CASE("whoever watches tuning is told how much is done of how much, of each strategy") {
@@ -453,13 +453,13 @@ TEST_CASE("whoever watches tuning is told how much is done of how much, of each 
     };
     const auto check = [](const Told &told, uint64_t total, const std::vector<uint64_t> &samples) {
         std::vector<uint64_t> expected = samples;
-        for (uint64_t round = 1; round <= 15; ++round) { // the fastest against the one before, in turns
+        for (uint64_t round = 1; round <= 15; ++round) { // alternately the fastest and the one before it
             expected.push_back(samples.back() + 1 + 2 * round);
         }
         CHECK(told.done == expected);
         CHECK(told.totals == std::vector<uint64_t>(told.done.size(), total));
     };
-    // The one in force, then five more are looked at, of which two are timed; then all three twice.
+    // The one in force, then five more are tried, of which two are timed; then all three, twice.
     check(watched(OPDOCK_TUNE_HALVING), 6 * 3 + 2 * 15, {1, 2, 2, 2, 2, 3, 4, 5, 6, 7, 8});
     check(watched(OPDOCK_TUNE_EXHAUSTIVE), 6 * 7 + 2 * 15,
           {1, 2, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
@@ -616,11 +616,11 @@ TEST_CASE("where the fastest config fails in the last rounds the one after it is
     HostWithFakeKind host(installed, fake);
     Work work(fake);
     opdock_tune_options options = {};
-    options.flags = OPDOCK_TUNE_COLD; // a sample is one run, and the first of the last rounds fails
+    options.flags = OPDOCK_TUNE_COLD; // a sample is one run; the first of the last rounds fails
     const json result = work.tune(host, options);
     CHECK(result["best"]["config"] == json({{"speed", 4}, {"mode", 0}}));
     REQUIRE(result["tried"].size() == 3);
-    CHECK(result["tried"][0]["samples"] == 15); // of the last rounds with that one
+    CHECK(result["tried"][0]["samples"] == 15); // from the last rounds with it
     CHECK(result["tried"][2]["config"] == json({{"speed", 5}, {"mode", 4}}));
     REQUIRE(result["tried"][2]["outcome"] == "refused");
     CHECK(contains(result["tried"][2]["reason"], "mode 4 is tired"));
@@ -670,7 +670,7 @@ TEST_CASE("what flushes a device's caches is made of two halves, each twice as l
     CHECK(work.tune(host)["outcome"] == "known");
     options.flags = OPDOCK_TUNE_AGAIN;
     CHECK(work.tune(host, options)["outcome"] == "tuned");
-    CHECK(fake.allocated.empty()); // not cold, and no input that is written
+    CHECK(fake.allocated.empty()); // not cold, and no input is written
     CHECK(fake.copied.empty());
 }
 
@@ -695,7 +695,7 @@ TEST_CASE("while tuning each copy is waited for, and what was made to measure is
     CHECK_FALSE(fake.is_copying);
     CHECK(fake.device_events == 0);
     CHECK(fake.outstanding.empty());
-    CHECK(fake.allocated.size() == 2); // what the input held, and what flushes caches
+    CHECK(fake.allocated.size() == 2); // for the saved input, and for flushing caches
 }
 
 TEST_CASE("a call that writes host memory is tuned on the CPU alone, where that is the device's own") {
@@ -740,7 +740,7 @@ TEST_CASE("the spread of a config is how far its middle half lies apart, in prop
     CHECK(result["tried"][2]["spread"] == 0);
 }
 
-// Of fixture.trap (tests/fixtures/traps.c): `fault` is quick, and wrong in a way that one look does not show.
+// A tuning of fixture.trap (tests/fixtures/traps.c): `fault` is fast, and wrong in a way that one run does not reveal.
 struct Trap {
     explicit Trap(int fault)
         : installed(fmt::format("schema: opdock.tune/1\nops:\n  fixture.trap: {{configs: [{{fault: {}}}]}}\n", fault),
@@ -922,7 +922,7 @@ TEST_CASE("what a list of vendors or a contract keeps out is not run to be tuned
     const Installed installed(work_configs);
     const auto tuned = [&](const char *item, const char *value) {
         MadeHost host = installed.host();
-        host.module("other", [](opdock_registry *registry) { // serves what is left
+        host.module("other", [](opdock_registry *registry) { // serves the remaining calls
             return register_plugin(registry, [](Registry &other) {
                 static constexpr OpDeclaration work{"fixture.work(input: f32[n]) -> (output: f32[n])"};
                 other.declare(work).implement(
@@ -977,7 +977,7 @@ TEST_CASE("an entry serves the same model, driver, architecture, version and spa
     const Installed installed(work_configs);
     const auto source = [&](const FakeKind &like, const std::string &fixture = "tunable",
                             const std::string &tune_file = work_configs) {
-        const Installed there(tune_file, fixture); // elsewhere: a file that is mapped is not opened again
+        const Installed there(tune_file, fixture); // in another folder: a file that is mapped is not opened again
         FakeKind fake = like;
         HostWithFakeKind host(there, fake, installed.environment());
         Work work(fake);
@@ -1172,7 +1172,7 @@ ops:
     CHECK(host.logged("not imported: for device 'Abacus 9'; here: '") == 1);
     CHECK(host.logged("not for the dtypes (all) or architecture ('abc_9'; here: '") == 1);
     CHECK(host.logged("not for the dtypes ('f16') or architecture ('abc_9'; here: '") == 1);
-    CHECK(host.logged("(ops '") == 0); // the place tells the op
+    CHECK(host.logged("(ops '") == 0); // the place already names the op
 }
 
 // --- online
@@ -1189,7 +1189,7 @@ TEST_CASE("online, the first call of a shape is tuned and the calls after it use
     CHECK(work.why(host)["source"] == "database");
     CHECK(op.try_call({work.x}, {work.y}) == OPDOCK_OK);
     CHECK(host.logged("was tuned for") == 1);
-    CHECK(host->served_count("fixture.work", "vendor.tunable") == 2); // what the tuner ran does not count
+    CHECK(host->served_count("fixture.work", "vendor.tunable") == 2); // the tuner's own runs do not count
 
     FakeKind fake;
     const Installed elsewhere(work_configs);
@@ -1258,7 +1258,7 @@ TEST_CASE("that a database cannot be read is said once, whatever number of imple
     CHECK(host.logged("What was tuned is not used") == 1);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which map more than any limit of memory allows
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they map more memory than any limit allows
 TEST_CASE("online, a call is made also where there is no memory to tune it") {
     const Installed installed(work_configs);
     constexpr int64_t elements = 8 << 20;
@@ -1271,7 +1271,7 @@ TEST_CASE("online, a call is made also where there is no memory to tune it") {
             Work work(elements);
             const Op op = host.op("fixture.work");
             Work small(1);
-            (void)op.try_call({small.x}, {small.y}); // all of the host that the next call needs is there
+            (void)op.try_call({small.x}, {small.y}); // the host then has everything that the next call needs
             rlimit limit = {};
             getrlimit(RLIMIT_AS, &limit);
             std::ifstream pages("/proc/self/statm");
@@ -1331,7 +1331,7 @@ TEST_CASE("a tune file that is no YAML is said to be ignored as a whole, in the 
     CHECK(host.logged("This entry") == 0);
     core::CheckSettings settings;
     for (const std::string &cache : {std::string(), (installed.directory.path() / "cache" / "opdock").string()}) {
-        settings.cache_folder = cache; // with it the registration is known
+        settings.cache_folder = cache; // with a cache the registration is known
         const json checked = core::check_file(installed.plugin(), settings);
         CHECK(checked["status"] == "faulty");
         CHECK(contains(checked["reason"], "illegal flow end.\nHosts take the plugin and ignore the file."));
@@ -1388,7 +1388,7 @@ TEST_CASE("configs may differ by rounding and by nothing else") {
     CHECK_FALSE(differ(OPDOCK_F32, Floats{INFINITY}, Floats{-INFINITY}).empty());
     Floats many(1'000'000, 1);
     Floats one_off = many;
-    one_off[999'999] = 1.01F; // the norm alone would not show it
+    one_off[999'999] = 1.01F; // the norm alone would not reveal it
     CHECK_FALSE(differ(OPDOCK_F32, many, one_off).empty());
     using Words = std::vector<uint16_t>;
     CHECK(differ(OPDOCK_BF16, Words(1000, 0x3f80),
@@ -1443,7 +1443,7 @@ TEST_CASE("how much configs may differ goes by the precision of the dtype, for o
     const auto differ = [](uint32_t dtype, const auto &a, const auto &b) {
         return core::disagreement(dtype, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
     };
-    // Two thousand ones, of which the last is another number, and of which all are another.
+    // Compares two thousand ones with a copy whose last element differs, and with a copy where all elements differ.
     const auto one_off = [&](uint32_t dtype, auto one, auto other) {
         const std::vector<decltype(one)> ones(2000, one);
         std::vector<decltype(one)> changed = ones;

@@ -78,7 +78,7 @@ std::string space(const std::string &body) {
 
 using Texts = std::vector<std::string>;
 
-// Of an op whose inputs and outputs are one tensor each.
+// A problem of an op whose inputs and outputs are single tensors.
 template<uint32_t count>
 opdock_problem problem_of(uint32_t n_inputs, const DLTensor *const (&tensors)[count],
                           const opdock_value *attributes = nullptr) {
@@ -127,7 +127,7 @@ TEST_CASE("what does not fit the implementation is told with its place and left 
           Texts{"acme.tune.yaml:4:40: where leaves no config"});
     const Tuned faulty("{product: {block: [8, 16]}, where: [block > 4, blok > 8]}");
     CHECK(faulty.problems().at(0) == std::string("acme.tune.yaml:4:52: unknown name 'blok'; did you mean 'block'?"));
-    CHECK(faulty.tuning.sections()[0].space.empty()); // what the clause was to keep out is not known
+    CHECK(faulty.tuning.sections()[0].space.empty()); // combinations that the faulty clause was to exclude are unknown
     CHECK(Tuned("{heuristics: {block: min(1024 nn)}}").problems().size() == 1);
     CHECK(Tuned("{heuristics: {block: vectr}}").problems().size() == 1);
     CHECK(Tuned("{dtypes: f65, configs: [{block: 8}]}").problems().size() == 1);
@@ -303,11 +303,11 @@ TEST_CASE("a heuristic names knobs, and sees what their heuristics give, whateve
         const auto config = tuned.tuning.heuristic(tuned.tuning.sections().at(0), tuned.values(n, 1), &why);
         return config ? config_text(tuned.implementation.knobs, *config) : why;
     };
-    CHECK(chosen(25) == "block=8 vector=8 stream=1"); // rounded down before others see it
+    CHECK(chosen(25) == "block=8 vector=8 stream=1"); // rounded down before other expressions use it
     CHECK(chosen(300) == "block=100 vector=2 stream=0");
     CHECK(chosen(3) == "the expression of knob 'vector' is 64, outside its range 1 to 16");
 
-    const Tuned of_default("{heuristics: {vector: block / 8}}"); // a knob without a heuristic
+    const Tuned of_default("{heuristics: {vector: block / 8}}"); // of a knob without a heuristic
     const auto config = of_default.tuning.heuristic(of_default.tuning.sections().at(0), of_default.values(1, 1), &why);
     REQUIRE(config);
     CHECK(config_text(of_default.implementation.knobs, *config) == "block=64 vector=8 stream=0");
@@ -402,8 +402,8 @@ TEST_CASE("a config for which where has no value is kept out") {
 }
 
 TEST_CASE("a section takes its share of what a plugin's configs may come to, and is left out where there is less") {
-    // Three knobs each, and one config more for what is chosen without any. What is listed counts eight more, a pinned
-    // config forty.
+    // Each config counts three knobs, and there is one more for choices without any. A list entry counts eight more,
+    // a pinned config forty.
     const auto taken = [](const std::string &body) {
         const TuneFile file = file_of(body);
         REQUIRE(file.problems.empty());
@@ -430,7 +430,7 @@ TEST_CASE("a section takes its share of what a plugin's configs may come to, and
     CHECK(taken("{product: {block: [8, 16], vector: [1, 2, 4]}}") == 3 * 7);
     CHECK(taken("{product: {block: 8}, configs: [{block: 8}], pinned: [{key: {n: 1, rows: 1}, config: {block: 8}}]}") ==
           3 * 4 + 8 + 40);
-    // An expression counts 64 and one for each name that it may have: the variables and the knobs.
+    // An expression counts 64, plus one for each name that it may use: the variables and the knobs.
     const Acme implementation(norm);
     const size_t names = tuning_of(implementation, nullptr).variables().names().size() + 3;
     CHECK(taken("{heuristics: {block: n, vector: 1}}") == 3 + 2 * (64 + names));
@@ -498,7 +498,7 @@ ops:
     CHECK(plugin.of(second)->sections()[0].configs.size() == 2);
 }
 
-// Both sections have the faulty name at one place, of two implementations each.
+// Both sections have the faulty name at the same place in the file, for two implementations each.
 TEST_CASE("what aliases share is judged for each section") {
     const TemporaryDirectory directory;
     const std::string path = directory.write("acme.tune.yaml", R"(schema: opdock.tune/1
@@ -603,7 +603,7 @@ TEST_CASE("a file that is not there is a problem only for who named it") {
 
 namespace {
 
-// What an *_expand.yaml with these lists comes to for a kernel that has these knobs, all of them from 0 to 4096.
+// The configs from an *_expand.yaml with these lists, for a kernel with these knobs, each from 0 to 4096.
 std::vector<std::string> expanded(const std::string &op, const std::string &lists,
                                   const std::vector<std::string> &knobs) {
     const TuneFile file = parse_tune_file(op + ":\n  - config:\n" + lists, "mm_acme_expand.yaml");
@@ -628,7 +628,7 @@ std::vector<std::string> expanded(const std::string &op, const std::string &list
 
 } // namespace
 
-// A config is of the knobs that FlagGems' kernels have, which is not what the file calls them.
+// A config is named after the knobs of FlagGems' kernels, which differ from the names in the file.
 TEST_CASE("configs of FlagGems' matrix products are built as it builds them") {
     const std::string sizes = "    param_map: {META: {BLOCK_M: bm}}\n    bm: [16, 32, 64]\n";
     CHECK(expanded("bmm", sizes, {"TILE_M", "GROUP_M"}) ==
@@ -661,7 +661,7 @@ TEST_CASE("launch options that FlagGems assumes are dropped where the kernel has
     const TuneFile file = parse_tune_file("norm:\n  - META: {block: 8}\n    num_warps: 8\n", "tune_configs.yaml");
     const Acme implementation(norm);
     const ImplementationTuning tuning = tuning_of(implementation, &file);
-    REQUIRE(tuning.problems().size() == 1); // num_warps was written down; num_stages and num_ctas were not
+    REQUIRE(tuning.problems().size() == 1); // num_warps was written in the file; num_stages and num_ctas were not
     CHECK(tuning.problems()[0].message.find("num_warps") != std::string::npos);
     const TuneFile bare = parse_tune_file("norm:\n  - META: {block: 8}\n", "tune_configs.yaml");
     CHECK(tuning_of(implementation, &bare).problems().empty());
@@ -732,8 +732,8 @@ TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
         return values[*index];
     };
     CHECK(value("a") == 3);
-    CHECK(value("b") == 4);  // of 2*b: y is absent
-    CHECK(value("c") == 30); // over the first list
+    CHECK(value("b") == 4);  // from 2*b: y is absent
+    CHECK(value("c") == 30); // from the first list
     CHECK(value("rows") == 35);
     CHECK(value("eps") == 0.25);
     CHECK(value("flag") == 1);
@@ -835,14 +835,14 @@ TEST_CASE("a dim that an attribute tells has the attribute's value") {
     CHECK(values[*variables.find("j")] == 4);
     CHECK(values[*variables.find("rows")] == 2);
     CHECK(values[*variables.find("eps")] == 0.5);
-    // Also where no output tells it.
+    // Even if no output determines it.
     CHECK(dim_of(form, problem, "k") == 7);
     CHECK(dim_of(form, problem, "n") == 5);
     attributes[1].as.i = 9;
     CHECK(dim_of(form, problem, "k") == 9);
     const Signature first = parse_signature("op(x: T[..., n], *, k: int) -> (out: T[..., k, n])");
     problem.attributes = attributes + 1;
-    CHECK(dim_of(first, problem, "k") == 9); // and not the 7 of the output
+    CHECK(dim_of(first, problem, "k") == 9); // not the output's 7
 }
 
 TEST_CASE("each dtype variable is that of the first tensor that bears it, or of an attribute") {
@@ -864,7 +864,7 @@ TEST_CASE("each dtype variable is that of the first tensor that bears it, or of 
     const opdock_problem problem = problem_of(2, tensors, attributes);
     CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_F16, OPDOCK_BF16, OPDOCK_U8});
     tensors[2] = &out;
-    attributes[0].as.i = OPDOCK_F32; // it would be wrong, and the tensor comes first
+    attributes[0].as.i = OPDOCK_F32; // wrong, but the tensor has precedence
     CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_F16, OPDOCK_BF16, OPDOCK_U8});
 }
 
@@ -918,7 +918,7 @@ TEST_CASE("what the configs come to is bounded over all knobs and all implementa
         CHECK(tuning.of(implementations[67])->sections().size() == 1);
         CHECK(tuning.of(implementations[68])->sections().empty()); // 30,720 configs of two knobs each
         CHECK(tuning.of(implementations[199])->sections().empty());
-        CHECK(tuning.problems().size() == 1); // said once
+        CHECK(tuning.problems().size() == 1); // reported once
     }
     SUBCASE("lists of what a section is for") {
         std::string text = "schema: opdock.tune/1\nops:\n  norm:\n    architectures: [sm_0";

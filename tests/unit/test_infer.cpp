@@ -22,7 +22,7 @@ using opdock::test::value;
 
 namespace {
 
-// "output bf16[4, 8]; rsigma f32[4]?"
+// The inferred outputs as text: "output bf16[4, 8]; rsigma f32[4]?"
 std::string inferred(std::string_view signature, CallArguments &call) {
     const Signature parsed = parse_signature(signature);
     std::string text;
@@ -37,7 +37,7 @@ std::string inferred(std::string_view signature, CallArguments &call) {
     return text;
 }
 
-// Fills with zeros what calls from here will have on the stack.
+// Zeroes the stack memory that later calls from here will use.
 [[gnu::noinline]] void clear_stack() {
     std::array<volatile char, 16384> there;
     for (volatile char &byte : there) {
@@ -88,7 +88,7 @@ TEST_CASE("an output with a counted dim is inferred as large as it can be") {
     CHECK(inferred(nonzero, call) == "indices i64[32, 2]; m i64[]");
     call.attribute(value(5));
     CHECK(inferred(nonzero, call) == "indices i64[5, 2]; m i64[]");
-    const Signature parsed = parse_signature(nonzero); // what memory held before is not taken for a size
+    const Signature parsed = parse_signature(nonzero); // former content of memory is not taken for a size
     const opdock_args &args = call.args();
     clear_stack();
     CHECK(infer_outputs(parsed, args).at(0).shape.at(0) == 5);
@@ -96,12 +96,12 @@ TEST_CASE("an output with a counted dim is inferred as large as it can be") {
     negative.in(OPDOCK_F32, {4});
     CHECK(infer_error("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n-5", negative) ==
           "op 'f': output 'y' would have the negative dim m = -1");
-    CallArguments shifted; // only a clause of the dim alone says how many there may be
+    CallArguments shifted; // only a clause on the dim alone bounds the count
     shifted.in(OPDOCK_F32, {4});
     CHECK(inferred("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n, m-3 <= 1", shifted) == "y f32[4]; m i64[]");
     CHECK(inferred("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n, m >= 1, m < 3", shifted) == "y f32[4]; m i64[]");
     CHECK(inferred("f(x: T[n]) -> (y: T[a], a: i64[], z: T[b], b: i64[]) where b <= a-1, a <= n, b <= n", shifted) ==
-          "y f32[4]; a i64[]; z f32[4]; b i64[]"); // nor one of two of them
+          "y f32[4]; a i64[]; z f32[4]; b i64[]"); // nor does a clause on both
 }
 
 TEST_CASE("the tensors of each element of a list have to fit together") {

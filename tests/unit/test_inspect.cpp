@@ -30,7 +30,7 @@ namespace {
 
 const std::filesystem::path fixtures = fixtures_folder();
 
-// As a host without a history would.
+// Inspects a file as a host without a history would.
 Inspection inspect(const std::filesystem::path &path) {
     LibraryVersions versions;
     return opdock::core::inspect(path, versions);
@@ -206,7 +206,7 @@ TEST_CASE("a plugin cut anywhere is rejected") {
     const TemporaryDirectory directory;
     const auto file = directory.write("libgood.so", whole);
     REQUIRE_FALSE(inspect(file).rejection);
-    // From the end to the beginning: every byte of the headers, and every 61st of the rest.
+    // Truncated at every byte of the headers and every 61st of the rest, from the end to the beginning.
     for (std::uintmax_t size = whole.size() - 1; size > 0; size -= size > 1024 ? 61 : 1) {
         std::filesystem::resize_file(file, size);
         const Inspection inspection = inspect(file);
@@ -301,7 +301,7 @@ TEST_CASE("a file without a table of sections is whole, whatever size its header
 namespace {
 
 struct Load {
-    std::uint64_t offset, address, bytes; // bytes in memory; none come from the file
+    std::uint64_t offset, address, bytes; // bytes in memory; the file has none of them
 };
 
 bool are_in_order(const std::vector<Load> &loads) {
@@ -429,7 +429,7 @@ TEST_CASE("inspecting leaves no file open") {
 
 namespace {
 
-// A plugin as a vendor built it, of which a few bytes were changed.
+// A plugin as a vendor built it, with a few bytes changed.
 class ChangedPlugin {
   public:
     ChangedPlugin() : bytes_(content_of(fixtures / "libgood.so")) {}
@@ -455,7 +455,7 @@ class ChangedPlugin {
         FAIL("no such entry");
         std::abort();
     }
-    // Linkers make one of two tables of symbols, or both.
+    // Linkers write one of two symbol tables, or both.
     void hide_tables_of_symbols() {
         auto *entry = reinterpret_cast<Elf64_Dyn *>(bytes_.data() + segment(PT_DYNAMIC).p_offset);
         for (; entry->d_tag != DT_NULL; ++entry) {
@@ -591,7 +591,7 @@ TEST_CASE("no change of bytes in a real plugin does more than change the verdict
     for (int round = 0; round < 2000; ++round) {
         std::string bytes = sound;
         for (int change = 0; change < 1 + round % 8; ++change) {
-            // What inspection reads lies at the beginning, for the most part.
+            // Most of what inspection reads lies at the beginning.
             bytes[random() % (round % 2 == 0 ? bytes.size() : 4096)] = static_cast<char>(random());
         }
         const Inspection inspection = inspect(directory.write("libacme.so", bytes));
@@ -632,7 +632,7 @@ TEST_CASE("notes are padded to 8 bytes where their segment is aligned so, and el
     }
     CHECK(find_build_id(segment(8, "\x01\xab"), 8) == "01ab");
     CHECK(find_build_id(segment(4, "\x01\xab"), 8) != "01ab");
-    // A build id is as long as 64 bytes.
+    // A build id may have up to 64 bytes.
     CHECK(find_build_id(segment(4, std::string(64, '\x0f')), 4).size() == 128);
     CHECK(find_build_id(segment(4, std::string(65, '\x0f')), 4).size() == 128);
 }
@@ -642,7 +642,7 @@ TEST_CASE("a note that ends with its segment is one, and one that does not is no
     const Elf64_Nhdr header = {4, 2, NT_GNU_BUILD_ID};
     bytes.append(reinterpret_cast<const char *>(&header), sizeof header);
     bytes += std::string("GNU\0\x01\xab", 6);
-    CHECK(find_build_id(bytes, 4) == "01ab"); // without padding behind it
+    CHECK(find_build_id(bytes, 4) == "01ab"); // without padding after it
     CHECK(find_build_id(bytes.substr(0, bytes.size() - 1), 4).empty());
     CHECK(find_build_id(bytes.substr(0, sizeof header - 1), 4).empty());
     CHECK(find_build_id("", 4).empty());

@@ -38,13 +38,13 @@ namespace {
 
 const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
-// Runs `work` in a child that must end as `signal` says, 0 for a plain end.
+// Runs `work` in a child that must end with this signal; 0: it must exit normally.
 template<class Work>
 void in_child(int signal, Work work) {
-    std::cout.flush(); // or a child that exits writes it too
+    std::cout.flush(); // or a child that exits would write it too
     const pid_t child = fork();
     if (child == 0) {
-        std::signal(SIGABRT, SIG_DFL); // not the test's
+        std::signal(SIGABRT, SIG_DFL); // not the test framework's handler
         if (signal == SIGSEGV) {
             std::signal(SIGSEGV, SIG_DFL); // nor a sanitizer's
         }
@@ -107,7 +107,7 @@ TEST_CASE("a process is found dead though a child that shares its descriptors li
         if (syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) {
             char end;
             close(gate[1]);
-            _exit(static_cast<int>(read(gate[0], &end, 1))); // until the test closes its end
+            _exit(static_cast<int>(read(gate[0], &end, 1))); // blocks until the test closes its end
         }
         raise(SIGKILL);
     });
@@ -179,7 +179,7 @@ TEST_CASE("what is in the folder and is no journal is not taken for one, and sta
     for (const std::string &name : names) {
         directory.write(name, name == "2-abcdef.journal" ? std::string(100'000, '\xff') : "mine");
     }
-    // What is empty would be taken for one that was only begun, if it had the name of one.
+    // An empty file with the name of a journal would be taken for one that was just begun.
     const std::vector<std::string> empty = {"diary-2.journal",  "4-abcde.journal",  "5-abcdefg.journal",
                                             "-bcdefg.journal",  "6_abcdef.journal", "7abcdef.journal",
                                             "8-abcdef.journals"};
@@ -218,7 +218,7 @@ TEST_CASE("a journal that its process had only begun to make is removed") {
 
 TEST_CASE("a journal of somebody else is neither believed nor removed") {
     if (::geteuid() != 0) {
-        return; // only root gives files away
+        return; // only root may give files away
     }
     const TemporaryDirectory directory;
     const std::string folder = directory.path().string();
@@ -285,7 +285,7 @@ TEST_CASE("a journal's folder that cannot be used is one warning, with the reaso
     REQUIRE(chmod(shared.c_str(), 0777) == 0);
     replaced_by([&] { return symlink(shared.c_str(), folder.c_str()) == 0; },
                 "others may write to the folder '" + folder + "' (mode 0777)");
-    if (geteuid() == 0) { // only root gives folders away
+    if (geteuid() == 0) { // only root may give folders away
         replaced_by([&] { return mkdir(folder.c_str(), 0700) == 0 && chown(folder.c_str(), 4242, 0) == 0; },
                     "the folder '" + folder + "' belongs to user 4242");
     }
@@ -297,7 +297,7 @@ TEST_CASE("a journal's folder that cannot be used is one warning, with the reaso
 TEST_CASE("a process without a standard input has a journal as any other") {
     const TemporaryDirectory directory;
     in_child(SIGKILL, [&] {
-        close(STDIN_FILENO); // so that the journal's descriptor is 0
+        close(STDIN_FILENO); // so that the journal gets descriptor 0
         Journal journal(directory.path().string());
         const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
         raise(SIGKILL);
@@ -336,7 +336,7 @@ TEST_CASE("a journal for which there is no room is one warning that says what fo
     Journal journal(directory.path().string(), &log);
     rlimit limits{};
     getrlimit(RLIMIT_FSIZE, &limits);
-    const rlimit little = {1024, limits.rlim_max}; // as a full disk leaves
+    const rlimit little = {1024, limits.rlim_max}; // simulates a full disk
     setrlimit(RLIMIT_FSIZE, &little);
     { const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""}); }
     { const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libother.so", "", ""}); }
@@ -353,7 +353,7 @@ TEST_CASE("a program that may make no large files has hosts, and is told that no
         const rlimit little = {4096, 4096};
         setrlimit(RLIMIT_FSIZE, &little);
         auto host = host_in(directory, "libgood.so");
-        if (call_next(host) == OPDOCK_OK || host.logged("is not used: ") != 1) { // it has other ops
+        if (call_next(host) == OPDOCK_OK || host.logged("is not used: ") != 1) { // it provides other ops
             abort();
         }
     });
@@ -370,7 +370,7 @@ TEST_CASE("without a folder nothing is written, and names that are too long are 
     });
     const auto deaths = Journal::collect(directory.path().string());
     REQUIRE(deaths.size() == 1);
-    CHECK(deaths[0].entry.path == std::string(975, 'p')); // all the room that an entry has
+    CHECK(deaths[0].entry.path == std::string(975, 'p')); // the most that an entry has room for
     CHECK(deaths[0].entry.op.empty());
     CHECK(deaths[0].entry.impl_id.empty());
 }
@@ -575,7 +575,7 @@ TEST_CASE("a crash in the first call of an implementation is named at the next s
         auto host = host_in(directory, "libaborts_in_kernel.so");
         CHECK(host.logged("ended in its first call of 'vendor.badco' for op 'badco.next'") == 1);
         CHECK(host->describe()["plugins"][0]["status"] ==
-              "loaded"); // said, not judged: calls depend on their arguments
+              "loaded"); // reported, but not rejected: calls depend on their arguments
         auto later = host_in(directory, "libaborts_in_kernel.so");
         CHECK(later.logged("ended in its first call") == 0);
     }
@@ -583,7 +583,7 @@ TEST_CASE("a crash in the first call of an implementation is named at the next s
 
 TEST_CASE("what a journal says of names stays in one line of the log") {
     const TemporaryDirectory directory;
-    { auto host = host_in(directory, "libgood.so"); } // makes the folder
+    { auto host = host_in(directory, "libgood.so"); } // creates the folder
     in_child(SIGKILL, [&] {
         Journal journal((directory.path() / "opdock" / "journal").string());
         const std::string more = "'\nPlugin 'acme";
@@ -621,7 +621,7 @@ TEST_CASE("what ended in a first call is listed until health is reset, all is tr
 TEST_CASE("two implementations of one op whose first calls ended processes are told apart") {
     const TemporaryDirectory directory;
     for (const char *impl_id : {"vendor.badco", "vendor.other"}) {
-        auto host = host_in(directory, "libaborts_in_kernel.so"); // which comes to know the plugin
+        auto host = host_in(directory, "libaborts_in_kernel.so"); // it remembers the plugin
         in_child(SIGKILL, [&] {
             Journal journal((directory.path() / "opdock" / "journal").string());
             const auto entry = journal.write(
@@ -638,7 +638,7 @@ TEST_CASE("two implementations of one op whose first calls ended processes are t
 TEST_CASE("the latest first calls that ended processes, 128 of a plugin, are remembered and counted on") {
     const TemporaryDirectory directory;
     const std::string plugin = (fixtures / "libaborts_in_kernel.so").string();
-    { auto host = host_in(directory, "libaborts_in_kernel.so"); } // which comes to know the plugin
+    { auto host = host_in(directory, "libaborts_in_kernel.so"); } // it remembers the plugin
     const auto die_in = [&](int first, int last) {
         in_child(SIGKILL, [&] {
             Journal journal((directory.path() / "opdock" / "journal").string());
@@ -661,7 +661,7 @@ TEST_CASE("the latest first calls that ended processes, 128 of a plugin, are rem
     CHECK(die_in(1, 100).size() == 100);
     const std::vector<CallDeath> full = die_in(101, 130);
     REQUIRE(full.size() == 128);
-    CHECK(full.front().impl_id == "vendor.badco3"); // the first two made room
+    CHECK(full.front().impl_id == "vendor.badco3"); // the first two were dropped to make room
     CHECK(full.back().impl_id == "vendor.badco130");
     const std::vector<CallDeath> counted = die_in(3, 4);
     REQUIRE(counted.size() == 128);
@@ -669,7 +669,7 @@ TEST_CASE("the latest first calls that ended processes, 128 of a plugin, are rem
     CHECK(counted.front().count == 1);
     CHECK(counted.back().impl_id == "vendor.badco4");
     CHECK(counted.back().count == 2);
-    CHECK(die_in(201, 328).front().impl_id == "vendor.badco201"); // as many as are named at a time
+    CHECK(die_in(201, 328).front().impl_id == "vendor.badco201"); // the most that are named at once
 }
 
 TEST_CASE("what ended in a first call of a plugin that no host uses is not remembered") {
@@ -684,7 +684,7 @@ TEST_CASE("what ended in a first call of a plugin that no host uses is not remem
         raise(SIGKILL);
     });
     auto host = host_in(directory, "libaborts_in_entry.so");
-    CHECK(host.logged("ended in its first call of 'vendor.badco' for op 'badco.next'") == 2); // said all the same
+    CHECK(host.logged("ended in its first call of 'vendor.badco' for op 'badco.next'") == 2); // reported all the same
     host.close();
     const Log quiet([](void *, int32_t, const char *) {}, nullptr);
     const ScanCache cache((directory.path() / "opdock").string(), quiet);
@@ -747,7 +747,7 @@ TEST_CASE("a plugin that exits the process while it is opened or first called is
         CAPTURE(row.fixture);
         const TemporaryDirectory directory;
         in_child(0, [&] {
-            static std::optional<MadeHost> host; // as a program has it: closed by exit()
+            static std::optional<MadeHost> host; // as in a program: closed by exit()
             host.emplace(RawEnvironment{{"XDG_CACHE_HOME", directory.path().string()}}, "/nonexistent",
                          std::vector{(fixtures / row.fixture).string()});
             call_next(*host);
@@ -764,7 +764,7 @@ TEST_CASE(
         const char *fixture;
         int signal;
     };
-    // Of the first the unwinding meets the catch (...) of a test, which is the end.
+    // For the first, the unwinding reaches a test's catch (...), which ends the process.
     std::vector<Row> rows = {{"libends_thread_in_host.so", SIGABRT}};
 #if defined(__x86_64__)
     rows.push_back({"libforbids_clock_in_host.so", SIGSEGV});
@@ -793,7 +793,7 @@ TEST_CASE("a plugin that ends the thread that opens it is remembered where other
     for (int death = 0; death < 2; ++death) {
         in_child(0, [&] {
             auto host = host_in(directory, "libends_thread_in_host_when_opened.so");
-            std::set_terminate([] { _exit(0); }); // dlopen() is noexcept, which some frames below it mean
+            std::set_terminate([] { _exit(0); }); // frames below it take dlopen() for noexcept
             std::thread([&] { call_next(host); }).join();
             _exit(0); // with the host open: the loader waits for the thread
         });
@@ -809,7 +809,7 @@ TEST_CASE("a plugin that ends the process and goes on in a copy of it is not ope
     for (int death = 0; death < 2; ++death) {
         in_child(0, [&] {
             auto host = host_in(directory, fixture);
-            CHECK(call_next(host) == OPDOCK_OK); // in the copy
+            CHECK(call_next(host) == OPDOCK_OK); // this runs in the copy
         });
     }
     auto host = host_in(directory, fixture);
@@ -898,7 +898,7 @@ TEST_CASE("what a process was forked in the child may end too, and the parent's 
     CHECK(deaths[0].entry.path == "/opt/libacme.so");
 }
 
-#ifndef __SANITIZE_THREAD__ // which has a thread of its own
+#ifndef __SANITIZE_THREAD__ // ThreadSanitizer runs a thread of its own
 TEST_CASE("what a thread leaves open as it ends stands where that was the only thread, and of opening beside others") {
     using Doing = JournalEntry::Doing;
     const struct {

@@ -33,7 +33,7 @@ namespace {
 
 const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
-// What a plugin changes: as text, so that a difference shows.
+// State that a plugin may change, as text, so that a difference can be shown.
 std::string process_now() {
     const mode_t mask = umask(0);
     umask(mask);
@@ -50,7 +50,7 @@ std::string process_now() {
 } // namespace
 
 TEST_CASE("what a plugin changes of the process when it is opened is put back, with a warning") {
-    for (const char *probe : {"", "tried"}) { // opened at once, or when it is first called
+    for (const char *probe : {"", "tried"}) { // opened at once, or at its first call
         CAPTURE(probe);
         const std::string before = process_now();
         MadeHost host({}, "/nonexistent", {(fixtures / "libchanges_what_can_be_put_back.so").string()}, {},
@@ -109,16 +109,16 @@ TEST_CASE("registers of the x87 unit that a plugin leaves in use are freed") {
                   .try_call({opdock::Tensor(in, opdock::f32, {1})}, {opdock::Tensor(out, opdock::f32, {1})}) ==
               OPDOCK_OK);
         volatile long double three = 3;
-        CHECK(three * 2 == 6); // all eight registers in use, say, make it a NaN
+        CHECK(three * 2 == 6); // if a plugin left all eight x87 registers in use, this would be NaN
         CHECK(host.logged("changed the registers of the x87 unit when it was opened; that was put back") == 1);
     }
 }
 #endif
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) // whose own functions crash where that direction is set
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) // its own functions crash if that direction is set
 namespace {
 
-// The direction of string instructions, and traps on unaligned access.
+// The direction flag of string instructions, and traps on unaligned access.
 constexpr unsigned long long cpu_flags = (1U << 10U) | (1U << 18U);
 
 opdock_status leave_cpu_flags() {
@@ -153,7 +153,7 @@ TEST_CASE("flags of the processor that entries, callbacks and first calls leave 
     CHECK(are_clear());
 }
 
-#ifndef __SANITIZE_THREAD__ // whose own dlopen accesses memory that is not aligned
+#ifndef __SANITIZE_THREAD__ // its own dlopen makes unaligned accesses
 TEST_CASE("the trap on unaligned access that a constructor leaves set is cleared before the host goes on") {
     const TemporaryDirectory folder;
     const auto plugin = fixtures / "libleaves_alignment_flag_when_opened.so";
@@ -172,7 +172,7 @@ TEST_CASE("hard limits that a plugin lowers stay lowered where they cannot be ra
     REQUIRE(getrlimit(RLIMIT_MSGQUEUE, &before) == 0);
     REQUIRE(before.rlim_max > 200);
     const pid_t child = fork();
-    if (child == 0) { // root may raise them, but not in every container
+    if (child == 0) { // root may raise limits, but not in every container
         const rlimit few = {200, 200};
         _exit(setrlimit(RLIMIT_MSGQUEUE, &few) == 0 && setrlimit(RLIMIT_MSGQUEUE, &before) == 0 ? 0 : 1);
     }
@@ -189,7 +189,7 @@ TEST_CASE("hard limits that a plugin lowers stay lowered where they cannot be ra
 }
 
 TEST_CASE("the umask and the working directory are put back also by a process without descriptors left") {
-    const std::string folder = "/tmp"; // which anybody may enter
+    const std::string folder = "/tmp"; // anybody may enter it
     const mode_t mask = umask(0);
     umask(mask);
     const pid_t child = fork();
@@ -204,7 +204,7 @@ TEST_CASE("the umask and the working directory are put back also by a process wi
             if (close_range(3, ~0U, 0) != 0 || chdir("/") != 0) {
                 _exit(2);
             }
-#if !defined(__SANITIZE_ADDRESS__) // the sanitizers look at memory through descriptors
+#if !defined(__SANITIZE_ADDRESS__) // the sanitizers read memory through descriptors
             const rlimit none = {3, 3};
             setrlimit(RLIMIT_NOFILE, &none);
 #endif
@@ -247,7 +247,7 @@ TEST_CASE("the working directory is put back also where it has another name by t
 }
 
 TEST_CASE("a working directory that cannot be entered again is told") {
-    std::string closed = "/tmp/opdock-closed-XXXXXX"; // where root finds it as anybody else, too
+    std::string closed = "/tmp/opdock-closed-XXXXXX"; // in /tmp, where root also finds it as another user
     REQUIRE(mkdtemp(closed.data()) != nullptr);
     REQUIRE((geteuid() != 0 || chown(closed.c_str(), 65534, 65534) == 0));
     const pid_t child = fork();
@@ -300,7 +300,7 @@ TEST_CASE("a plugin that changes nothing of the process is opened without a word
 
 namespace {
 
-// What is said when a plugin does this while it is opened; empty for nothing.
+// The host's message if a plugin does this while it is opened; empty if there is none.
 template<class Work>
 std::string said_of(Work work) {
     std::string lines;
@@ -340,7 +340,7 @@ TEST_CASE("the first and the last limit of resources are put back as any other")
         rlimit other = before;
         other.rlim_cur = before.rlim_cur == 1'000'000 ? 2'000'000 : 1'000'000;
         if (other.rlim_cur > other.rlim_max) {
-            continue; // this machine allows less
+            continue; // this machine's hard limit is lower
         }
         CHECK(contains(said_of([&] { REQUIRE(setrlimit(resource, &other) == 0); }), limits_were_put_back));
         REQUIRE(getrlimit(resource, &after) == 0);
@@ -351,7 +351,7 @@ TEST_CASE("the first and the last limit of resources are put back as any other")
 TEST_CASE("the locales of C and C++ are put back each as it was, whatever sets both") {
     const std::locale cpp_before;
     const std::string c_before = std::setlocale(LC_ALL, nullptr);
-    // A name of the one is not the other's, and a locale of a program's own has none.
+    // The name of one is not the name of the other, and a program's own locale has none.
     const std::locale mine(std::locale::classic(), new std::numpunct<char>);
     for (const std::locale &given : {std::locale::classic(), mine}) {
         std::locale::global(given);
@@ -415,7 +415,7 @@ TEST_CASE("what operations find out about numbers is nobody's change, unlike how
     CHECK(std::fegetround() == FE_TONEAREST);
 #if defined(__x86_64__)
     const unsigned before = _mm_getcsr();
-    // Numbers near 0 taken for 0, traps of invalid operations, rounding down, rounding up, results near 0 made 0.
+    // Denormal operands as 0, traps on invalid operations, rounding down, rounding up, and denormal results as 0.
     for (const unsigned bit : {6u, 7u, 13u, 14u, 15u}) {
         CAPTURE(bit);
         CHECK(contains(said_of([&] { _mm_setcsr(before ^ 1u << bit); }), numbers_were_put_back));

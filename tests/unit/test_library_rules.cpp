@@ -1,4 +1,4 @@
-// Where libraries would be taken from, and who else could put one there.
+// Folders from which libraries would be taken, and other users who could put a library there.
 #include "inspect/library_rules.hpp"
 
 #include <filesystem>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders a and b, which are ours, and a plugin in `plugins` that needs libdependency.so.
+// Folders a and b, which only we can write to, and a plugin in `plugins` that needs libdependency.so.
 struct Place {
     TemporaryDirectory directory;
     std::string plugins = folder("plugins");
@@ -45,7 +45,7 @@ struct Place {
         PathRules rules;
         return LibraryRules().judge(needs, plugins, library_path, program_rpath, rules);
     }
-    // What is blamed; empty for nothing.
+    // The path that is blamed; empty if there is none.
     std::string blamed(const LibraryNeeds &needs) const {
         const auto found = fault(needs);
         return found ? found->place : "";
@@ -99,7 +99,7 @@ TEST_CASE("an empty or relative element of a search path is the working director
     CHECK(contains(place.fault(needs("lib"))->what, "the working directory of whoever runs it"));
     CHECK(contains(place.fault(needs("/opt/$LIB"))->what, "only the dynamic loader knows"));
     CHECK(contains(place.fault(needs("a\nb"))->what, "an element of its RUNPATH is 'a\\x0ab'."));
-    // A search path of which a RUNPATH makes nothing.
+    // An RPATH, which the loader ignores if there is a RUNPATH.
     CHECK_FALSE(place.fault(needs(place.a, "lib")));
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("LD_LIBRARY_PATH with an empty element is the working directory for wh
     REQUIRE(fault);
     CHECK(fault->code == RejectCode::unsafe_search);
     CHECK(fault->place == "LD_LIBRARY_PATH");
-    CHECK_FALSE(place.fault(needs({}, {}, {"libc.so.6"}))); // which is there already
+    CHECK_FALSE(place.fault(needs({}, {}, {"libc.so.6"}))); // already loaded
     Place::put(place.a);
     CHECK_FALSE(place.fault(needs({})));
 }
@@ -147,7 +147,7 @@ TEST_CASE("every folder that is searched before a library is found is judged, an
     CHECK(place.blamed(needs(place.b + ":" + place.a)) == place.b);
     CHECK(place.blamed(needs(place.a + ":" + place.b)) == "");
     CHECK(place.blamed(needs({}, place.b + ":" + place.a)) == place.b);
-    // LD_LIBRARY_PATH comes before RUNPATH and behind RPATH.
+    // LD_LIBRARY_PATH comes before RUNPATH and after RPATH.
     place.library_path = place.b;
     CHECK(place.blamed(needs(place.a)) == place.b);
     CHECK(place.blamed(needs({}, place.a)) == "");
@@ -184,13 +184,13 @@ TEST_CASE("a link that leads nowhere is judged by who could make what it leads t
             const auto fault = LibraryRules().judge_searched(place.a, rules);
             REQUIRE(fault);
             CHECK(fault->place == others);
-            place.folder("others"); // ours alone again
+            place.folder("others"); // only we can write to it again
             CHECK(place.blamed(needs(path)).empty());
         }
         fs::remove_all(fs::path(place.a) / "glibc-hwcaps");
         fs::remove(fs::path(place.a) / "libdependency.so");
     }
-    link("libdependency.so", "libdependency.so"); // to itself
+    link("libdependency.so", "libdependency.so"); // a link to itself
     CHECK(place.blamed(needs(path)).empty());
 }
 
@@ -236,7 +236,7 @@ TEST_CASE("a library that others may write to is blamed") {
 
 TEST_CASE("a library of a stranger is blamed, and so is a link of one") {
     if (::geteuid() != 0) {
-        return; // only root gives files away
+        return; // only root may give files away
     }
     const Place place;
     const std::string library = Place::put(place.plugins);
@@ -252,13 +252,13 @@ TEST_CASE("a library of a stranger is blamed, and so is a link of one") {
 
 TEST_CASE("libraries of libraries are judged by their own search paths") {
     const Place place;
-    Place::put(place.a, "libneeds_another.so"); // looks beside itself
+    Place::put(place.a, "libneeds_another.so"); // it looks in its own folder
     const std::string last = Place::put(place.a);
     const LibraryNeeds one = needs(place.a, {}, {"libneeds_another.so"});
     CHECK(place.blamed(one) == "");
     Place::open_to_all(last);
     CHECK(place.blamed(one) == last);
-    // Its RPATH would be theirs as well.
+    // The RPATH would apply to its libraries as well.
     fs::remove(last);
     Place::open_to_all(place.b);
     CHECK(place.blamed(needs({}, place.a + ":" + place.b, {"libneeds_another.so"})) == "");
@@ -313,7 +313,7 @@ TEST_CASE("the RPATH of the program counts for a plugin without a RUNPATH, as th
     CHECK(place.blamed(needs({})) == place.a);
     CHECK(place.blamed(needs(place.b)).empty()); // it has a RUNPATH
     Place::put(place.b);
-    CHECK(place.blamed(needs({})).empty()); // it is found before
+    CHECK(place.blamed(needs({})).empty()); // it is found earlier
     place.program_rpath = "lib:" + place.b;
     CHECK(contains(place.fault(needs({}))->what, "an element of the RPATH of the program is 'lib'"));
 }

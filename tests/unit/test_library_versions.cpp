@@ -16,7 +16,7 @@ using namespace opdock::core;
 
 namespace {
 
-// What the C library of this process defines, read from its file.
+// The versions that this process's C library defines, read from its file.
 std::vector<std::string> versions_of_libc() {
     std::filesystem::path path;
     dl_iterate_phdr(

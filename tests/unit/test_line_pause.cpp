@@ -14,7 +14,7 @@ TEST_CASE("lines that are alike come after pauses that double up to an hour, eac
         now += 1s;
         lines += pause.pass(now) ? 1 : 0;
     }
-    // At 1, 3, 7, ... 4,095 s, and then each hour.
+    // At 1, 3, 7, ... 4,095 s, and then once an hour.
     CHECK(lines == 1 + 12 + (39'999 - 4'095) / 3'600);
     now += 1h;
     const auto last = pause.pass(now);
@@ -30,7 +30,7 @@ TEST_CASE("after an hour without such a line the pauses begin anew") {
     now += 1s;
     CHECK(pause.pass(now) == "");
     now += 1s;
-    CHECK_FALSE(pause.pass(now)); // it is a pause of 2 s now
+    CHECK_FALSE(pause.pass(now)); // the pause is 2 s now
     now += 2h;
     CHECK(pause.pass(now) == " (and 1 more times since the last such line)");
     now += 1s;

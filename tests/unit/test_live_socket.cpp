@@ -47,7 +47,7 @@ Descriptor connected_to(const std::string &path) {
     return socket;
 }
 
-// Up to the end; "" where there is no answer.
+// The whole answer; "" if there is none.
 std::string answer_to(const std::string &path, const std::string &question) {
     const Descriptor socket = connected_to(path);
     (void)!::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL);
@@ -147,7 +147,7 @@ TEST_CASE("what cannot be answered is said, and the next question is answered") 
     CHECK_FALSE(error_of("[]").empty());
     CHECK_FALSE(error_of(R"({"ask": 7})").empty());
     CHECK(answer_to(path, "") == "");
-    CHECK(answer_to(path, R"({"ask": "describe"})") == ""); // no line feed: not whole
+    CHECK(answer_to(path, R"({"ask": "describe"})") == ""); // without a line feed the question is incomplete
     CHECK(answer_to(path, std::string(200'000, 'x')) == "");
     CHECK(ask(path, {{"ask", "describe"}}).contains("ops"));
 }

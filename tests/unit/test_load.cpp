@@ -199,7 +199,7 @@ TEST_CASE("a folder that is kept for good serves nobody who asks for another of 
     std::filesystem::create_directory(plugins);
     const HeldDirectoryPtr second = directory_of(plugins / "libacme.so");
     CHECK(second != first);
-    CHECK(directory_of(moved / "libacme.so") != first); // messages would name the wrong folder
+    CHECK(directory_of(moved / "libacme.so") != first); // otherwise messages would name the wrong folder
     KeptDirectory(second).keep();
     CHECK(directory_of(plugins / "libacme.so") == second);
     std::filesystem::remove(plugins);
@@ -283,7 +283,7 @@ TEST_CASE("a link in place of the file that was judged is another file, wherever
     const FileIdentity judged = identity_of_file(file);
     const HeldDirectoryPtr held = directory_of(file);
     std::filesystem::create_hard_link(file, other);
-    const FileIdentity linked = identity_of_file(file); // as the number of its names was changed
+    const FileIdentity linked = identity_of_file(file); // the number of its links changed
     std::filesystem::remove(file);
     std::filesystem::create_symlink(other, file);
     for (const FileIdentity &identity : {judged, linked, identity_of_file(other)}) {
@@ -311,7 +311,7 @@ TEST_CASE("a library whose name is the path of a plugin is not taken for the plu
     const auto loaded = opdock::core::load(*held, "libacme.so", identity_of_file(file));
     REQUIRE(std::holds_alternative<Loaded>(loaded));
     CHECK((std::get<Loaded>(loaded).entry != std::get<Loaded>(impostor).entry));
-    CHECK(std::get<Loaded>(loaded).warning.empty()); // nothing was replaced
+    CHECK(std::get<Loaded>(loaded).warning.empty()); // no symbol was replaced
 }
 
 TEST_CASE("a file that was renamed into the place of a plugin is opened beside it, as often as that happens") {
@@ -323,7 +323,7 @@ TEST_CASE("a file that was renamed into the place of a plugin is opened beside i
         CAPTURE(build);
         std::filesystem::copy_file(fixtures / build, directory.path() / "new");
         std::filesystem::rename(directory.path() / "new", file);
-        for (int time = 0; time < 2; ++time) { // the second time it is there
+        for (int time = 0; time < 2; ++time) { // the second time it is already mapped
             auto loaded = opdock::core::load(*held, "libacme.so", identity_of_file(file));
             REQUIRE(std::holds_alternative<Loaded>(loaded));
             opened.push_back(std::move(std::get<Loaded>(loaded)));
@@ -331,7 +331,7 @@ TEST_CASE("a file that was renamed into the place of a plugin is opened beside i
         CHECK((opened.back().entry == opened[opened.size() - 2].entry));
     }
     CHECK((opened[0].entry != opened[2].entry));
-    CHECK((opened[0].entry != opened[4].entry)); // the same code, of another file
+    CHECK((opened[0].entry != opened[4].entry)); // the same code, from another file
     CHECK(opened[1].warning.empty());
     const std::string old = read_build_id(fixtures / "libgood.so"),
                       newer = read_build_id(fixtures / "libgood_newer.so");

@@ -31,7 +31,7 @@ using namespace opdock::test;
 
 namespace {
 
-// What stderr is given meanwhile.
+// Text written to stderr during `work`.
 template<class Work>
 std::string on_stderr(Work work) {
     const TemporaryDirectory folder;
@@ -51,7 +51,7 @@ std::string on_stderr(Work work) {
 
 constexpr std::string_view shape_of_time = "[0000-00-00 00:00:00.000Z] ";
 
-// The lines without their time, which is between `begin` and the next second.
+// The lines without their time, which lies between `begin` and the next second.
 std::string without_time(const std::string &text, time_t begin) {
     const auto second = [](time_t time) {
         tm parts = {};
@@ -123,7 +123,7 @@ TEST_CASE("on a terminal the level has a colour, unless NO_COLOR says that none 
         dup2(kept, STDERR_FILENO);
         unsetenv("NO_COLOR");
         std::string text;
-        pollfd there = {master, POLLIN, 0}; // the kernel hands it on when it comes to it
+        pollfd there = {master, POLLIN, 0}; // the kernel passes the text on with a delay
         while (!contains(text, "\n") && poll(&there, 1, 60'000) == 1) {
             char piece[1024];
             text.append(piece, static_cast<size_t>(std::max<ssize_t>(read(master, piece, sizeof piece), 0)));
@@ -140,7 +140,7 @@ TEST_CASE("on a terminal the level has a colour, unless NO_COLOR says that none 
 
 namespace {
 
-// Signals that came while the pipe was full, and so interrupted who writes to it.
+// Counts signals that arrived while the pipe was full, and so interrupted its writer.
 int watched_pipe = -1;
 int watched_capacity = 0;
 sem_t found_full;
@@ -156,7 +156,7 @@ void tell_when_full(int) {
 
 TEST_CASE("a line of which stderr takes only a part at first is written to its last byte") {
     int flags = 0;
-    int signals = 2; // the second comes while nothing more is written
+    int signals = 2; // the second one comes while nothing is being written any more
     SUBCASE("where signals interrupt what has written nothing yet") {}
     SUBCASE("where they do not") {
         flags = SA_RESTART;
@@ -171,7 +171,7 @@ TEST_CASE("a line of which stderr takes only a part at first is written to its l
     sigset_t alarm;
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
-    pthread_sigmask(SIG_BLOCK, &alarm, nullptr); // for the reader, which is not to be interrupted
+    pthread_sigmask(SIG_BLOCK, &alarm, nullptr); // for the reader, which must not be interrupted
     std::string text;
     std::thread reader([&] {
         for (int i = 0; i < signals; ++i) {
@@ -190,7 +190,7 @@ TEST_CASE("a line of which stderr takes only a part at first is written to its l
     REQUIRE(sigaction(SIGALRM, &telling, &before) == 0);
     pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
     const std::string beginning = std::string(shape_of_time) + "[opdock] [warning] " + number_of_thread();
-    const std::string message(static_cast<size_t>(watched_capacity) - beginning.size(), 'x'); // one more is its end
+    const std::string message(static_cast<size_t>(watched_capacity) - beginning.size(), 'x'); // plus the line feed
     const int kept = dup(STDERR_FILENO);
     dup2(ends[1], STDERR_FILENO);
     close(ends[1]);
@@ -200,9 +200,9 @@ TEST_CASE("a line of which stderr takes only a part at first is written to its l
     const itimerval never = {};
     setitimer(ITIMER_REAL, &never, nullptr);
     for (int i = 0; i < signals; ++i) {
-        sem_post(&found_full); // a line that was given up is no reason to wait
+        sem_post(&found_full); // do not wait forever if a line was given up
     }
-    dup2(kept, STDERR_FILENO); // and so the reader's pipe ends
+    dup2(kept, STDERR_FILENO); // ends the reader's pipe
     close(kept);
     reader.join();
     sigaction(SIGALRM, &before, nullptr);
@@ -286,7 +286,7 @@ TEST_CASE("what a plugin says has an end") {
     Rows rows;
     rows.added(host.op());
     CHECK(std::string_view(last_error()).size() < 70'000);
-    // An exception's words too, and one that has none.
+    // Also the text of an exception, and an exception without text.
     made.work = [&](const opdock_problem & /*problem*/, const opdock_call & /*call*/) -> opdock_status {
         throw std::runtime_error(endless);
     };

@@ -113,12 +113,12 @@ TEST_CASE("a wrong manifest has the status of a plugin that does not load") {
 }
 
 TEST_CASE("a manifest has 1000 values and 32 levels, and no more") {
-    const auto of_values = [](std::size_t numbers) { // and the object, the library and the list
+    const auto of_values = [](std::size_t numbers) { // plus the object, the library and the list
         return R"({"library": "a", "x": [0)" + repeated(",0", numbers - 1) + "]}";
     };
     CHECK(parse_manifest(of_values(997), path).library == "/opt/acme/a");
     CHECK(refusal(of_values(998)).ends_with(": more than 1000 values"));
-    const auto of_levels = [](std::size_t lists) { // and the object
+    const auto of_levels = [](std::size_t lists) { // plus the object
         return R"({"library": "a", "x": )" + repeated("[", lists) + repeated("]", lists) + "}";
     };
     CHECK(parse_manifest(of_levels(31), path).library == "/opt/acme/a");

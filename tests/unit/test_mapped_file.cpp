@@ -93,7 +93,7 @@ TEST_CASE("a file is mapped as long as somebody asks for what was loaded, and on
                          Rejected);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which need memory of their own
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they need memory of their own
 TEST_CASE("that there is no memory to map a file is no word about the file") {
     const PluginFile file(mapped_fixture);
     const pid_t child = fork();

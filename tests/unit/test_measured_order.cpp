@@ -1,5 +1,5 @@
-// Who serves calls under `measured`: by rows of the database, and by what --across measures on a device whose clock the
-// kernels advance.
+// Order of implementations under `measured`: by rows of the database, and by measurements of --across on a device
+// whose clock the kernels advance.
 #include "dispatch/measured_order.hpp"
 
 #include <algorithm>
@@ -21,13 +21,13 @@ namespace {
 
 constexpr DLDevice cpu = {kDLCPU, 0};
 
-// Without a tune_version nothing is kept of a program's own module.
+// Without a tune_version, nothing is stored for a program's own module.
 void promise_version(opdock_impl &impl) {
     impl.tune_version = 1;
 }
 
-// Calls of test.add on rows of 3 and 4 (one bucket), of 8 and of 16. The vendor's is the fastest in the first bucket,
-// the default in the second; the third was not measured.
+// Calls of test.add on rows of 3 and 4 (one bucket), of 8 and of 16. The vendor's implementation is the fastest in the
+// first bucket, the default in the second; the third was not measured.
 class Measured {
   public:
     Measured() {
@@ -73,7 +73,7 @@ struct AddCall {
         opdock_tune_options options = {};
         options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
         options.flags = OPDOCK_TUNE_ACROSS | more_flags;
-        options.budget = 3600; // of the machine's time, which decides nothing here
+        options.budget = 3600; // of real time, which decides nothing here
         const std::array<TensorArg, 1> inputs = {x}, outputs = {y};
         return json::parse(host.op().tune(Args(inputs, outputs, {}, stream), &options));
     }
@@ -84,13 +84,13 @@ struct AddCall {
     Tensor y;
 };
 
-// By the bias that it adds: 1 the default, 2 the vendor's, 3 the reference. -1000: nobody.
+// The bias that was added: 1 by the default, 2 by the vendor's, 3 by the reference. -1000 if no call was served.
 float served(MadeHost &host, int64_t n, DLDevice device = cpu) {
     AddCall call(n, device);
     return host.op().try_call({call.x}, {call.y}) == OPDOCK_OK ? call.out[0] : -1000;
 }
 
-// The first in the chain's order of those that rank first.
+// The first implementation in the chain's order among those of rank 1.
 std::string fastest(const json &compared) {
     for (const json &one : compared.at("implementations")) {
         if (one.value("rank", 0) == 1) {
@@ -100,8 +100,8 @@ std::string fastest(const json &compared) {
     return {};
 }
 
-// Implementations of test.add whose runs take what the test says, with the noise of a busy machine, by the clock of the
-// fake device.
+// Implementations of test.add with run times set by the test, plus the noise of a busy machine, on the fake device's
+// clock.
 class Planted {
   public:
     using Microseconds = double (*)(double n);
@@ -134,7 +134,7 @@ class Planted {
     Planted &operator=(const Planted &) = delete;
 
   private:
-    // Up to 4 % for every run, and one in a hundred is interrupted.
+    // Up to 4 % on every run; one run in a hundred is interrupted.
     double noise() {
         const double usual = 1 + 0.04 * std::uniform_real_distribution<>()(random_);
         return std::uniform_int_distribution<>(0, 99)(random_) == 0 ? 20 * usual : usual;
@@ -145,7 +145,7 @@ class Planted {
     HostWithFake host_;
 };
 
-// They cross over between 256 and 512.
+// steep() and flat() cross over between 256 and 512.
 double steep(double n) {
     return 200 + 2 * n;
 }
@@ -193,7 +193,7 @@ TEST_CASE("calls of two shapes that have different firsts do not fill the log") 
 TEST_CASE("what is not permitted does not serve, however fast it is") {
     const Measured measured;
     const auto denied = measured.open({{"PLUGIN_PREFER", "measured"}, {"PLUGIN_DENY_VENDORS", "v"}});
-    CHECK(served(*denied, 3) == 3); // the second of the bucket, before the default
+    CHECK(served(*denied, 3) == 3); // the second in the bucket precedes the default
     const auto allowed = measured.open({{"PLUGIN_PREFER", "measured"}, {"PLUGIN_ALLOW_VENDORS", "w"}});
     CHECK(served(*allowed, 3) == 3);
     const auto named = measured.open({{"PLUGIN_PER_OP", "test.add=measured|default|reference"}});
@@ -202,15 +202,15 @@ TEST_CASE("what is not permitted does not serve, however fast it is") {
     const auto alone = measured.open({{"PLUGIN_PER_OP", "test.add=measured|default"}});
     CHECK(served(*alone, 3) == 1);
     const auto behind = measured.open({{"PLUGIN_PER_OP", "test.add=reference|measured|default|vendor"}});
-    CHECK(served(*behind, 3) == 3); // what stands before the token stays there
+    CHECK(served(*behind, 3) == 3); // implementations before the token stay there
     const auto contract = measured.open({{"PLUGIN_PREFER", "measured"}, {"PLUGIN_REQUIRE", "deterministic"}});
-    CHECK(served(*contract, 3) == 3); // the vendor's does not promise it
+    CHECK(served(*contract, 3) == 3); // the vendor's implementation does not promise it
 }
 
 TEST_CASE("one that was not timed keeps its place among the others") {
     const Measured measured;
     const auto host = measured.open({{"PLUGIN_PREFER", "measured"}});
-    host->add("vendor.late", OPDOCK_KIND_VENDOR, "v", 9); // was not there when the others were timed
+    host->add("vendor.late", OPDOCK_KIND_VENDOR, "v", 9); // it did not exist when the others were timed
     AddCall call(3);
     const json explained = json::parse(host->op().explain({call.x}, {call.y}));
     CHECK(explained["chain"] == json{"vendor.v", "default.d", "vendor.late", "reference.r"});
@@ -230,7 +230,7 @@ TEST_CASE("a module that comes again without a tune_version does not inherit wha
         host->register_module("jit", "v", run_next_entry, nullptr, true);
     };
     come();
-    // In force in this process, though the database cannot say of which build it is.
+    // In force in this process, although the database cannot tell which build it is from.
     CHECK_THROWS_AS(Measured::keep(host, "n=4 rows=2", {{"default.d", 2, "1", 20}, {"vendor.jit", 1, "1", 10}}),
                     core::DatabaseError);
     CHECK(served(host, 4) == 2);
@@ -270,7 +270,7 @@ TEST_CASE("--across finds the faster one of a planted pair in every bucket, and 
     planted.add("vendor.steep", OPDOCK_KIND_VENDOR, 2, steep);
     for (int64_t n = 1; n <= 4096; n *= 2) {
         CAPTURE(n);
-        CHECK(served(planted.host(), n, fake_device(0)) == 1); // the order's first
+        CHECK(served(planted.host(), n, fake_device(0)) == 1); // the first in the order
         const json found = planted.across(n);
         CHECK(found["outcome"] == "compared");
         CHECK(found["key"] == "n=" + std::to_string(n) + " rows=2");
@@ -345,7 +345,7 @@ TEST_CASE("what a call writes of its inputs is put back before each implementati
         made->op = "test.update";
         made->device = with.fake.device;
         made->work = [&with](const opdock_problem &problem, const opdock_call &call) {
-            with.fake.clock += 400; // so that each sample is one run
+            with.fake.clock += 400; // so that one run is a whole sample
             for (int64_t i = 0; i < problem.tensors[0]->shape[0]; ++i) {
                 auto *const state = static_cast<float *>(call.data[0]);
                 CHECK(state[i] == 1);

@@ -24,7 +24,7 @@ json with(const char *key, const json &value) {
 
 constexpr AbiVersion host_1_3{1, 3};
 
-// What parse_note says of a note that it does not take.
+// The message of parse_note for a note that it rejects.
 std::string complaint(const std::string &text, RejectCode expected) {
     try {
         parse_note("libacme.so", text, host_1_3);

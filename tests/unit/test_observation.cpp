@@ -30,7 +30,7 @@ std::string text_of(const std::filesystem::path &path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What a metrics file says that default.one served; nothing unless it is whole.
+// The calls that default.one served according to a metrics file; nothing if the file is incomplete.
 std::optional<int> served_in(const std::filesystem::path &path) {
     const std::string text = text_of(path);
     const std::string line =
@@ -64,13 +64,13 @@ struct Called {
     MadeHost host;
 };
 
-// The exit status of a child that did this and then called exit().
+// The exit status of a child that ran `work` and then called exit().
 template<class Work>
 int in_child(Work work) {
-    std::fflush(stdout); // else the child prints it too
+    std::fflush(stdout); // otherwise the child prints it too
     const pid_t child = fork();
     if (child == 0) {
-        alarm(60); // a child that hangs dies, and the test fails
+        alarm(60); // a child that hangs is killed, and the test fails
         work();
         std::exit(0);
     }
@@ -79,7 +79,7 @@ int in_child(Work work) {
     return status;
 }
 
-// What is written to stderr while it stands.
+// Collects the text written to stderr during its lifetime.
 class Stderr {
   public:
     Stderr() : file_(directory_.path() / "stderr"), before_(dup(STDERR_FILENO)) {
@@ -113,7 +113,7 @@ TEST_CASE("the file of METRICS is written when the host is closed") {
     const std::string file = directory.path() / "opdock.prom";
     {
         const Called called(metrics(file));
-        CHECK_FALSE(std::filesystem::exists(file)); // not before ten seconds are over
+        CHECK_FALSE(std::filesystem::exists(file)); // not before ten seconds have passed
     }
     CHECK(served_in(file) == 3);
 }
@@ -131,7 +131,7 @@ TEST_CASE("the file of METRICS is written at its interval") {
     }
 }
 
-// AddressSanitizer's search for leaks at the child's exit finds what the parent made. Neither sanitizer is made for
+// AddressSanitizer's leak check at the child's exit reports the parent's allocations. Neither sanitizer supports
 // threads in the child of a process that has several.
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 TEST_CASE("each process has a file where the name has %p, and a forked child none of its own otherwise") {
@@ -146,7 +146,7 @@ TEST_CASE("each process has a file where the name has %p, and a forked child non
 
     Called called(metrics(directory.path() / "own-%p.prom"));
     CHECK(in_child([&] { called.call(7); }) == 0);
-    CHECK(in_child([] {}) == 0); // called nothing, and so has no file
+    CHECK(in_child([] {}) == 0); // it called nothing, so it has no file
     std::vector<std::filesystem::path> files;
     for (const auto &entry : std::filesystem::directory_iterator(directory.path())) {
         if (entry.path() != shared) {
@@ -166,7 +166,7 @@ TEST_CASE("a forked child writes its file at the interval, from its first call o
               while (served_in(file) != 7) {
                   std::this_thread::yield();
               }
-              _exit(0); // which writes nothing
+              _exit(0); // writes nothing
           }) == 0);
 }
 #endif
@@ -194,7 +194,7 @@ TEST_CASE("a process that is killed at any moment leaves a whole file") {
         while (!served_in(file)) {
             std::this_thread::yield();
         }
-        for (int i = 0; i < 100 * round; ++i) { // another moment each time
+        for (int i = 0; i < 100 * round; ++i) { // at another moment each time
             CHECK(served_in(file));
         }
         kill(child, SIGKILL);
@@ -214,11 +214,11 @@ TEST_CASE("a file that cannot be written is one warning, and calls go on") {
     }
     called.call(100);
     std::filesystem::create_directory(directory.path() / "none");
-    while (served_in(missing) != 103) { // it was tried again
+    while (served_in(missing) != 103) { // it was retried
         std::this_thread::yield();
     }
     CHECK(called.host.logged("'" + missing + "' cannot be written: No such file or directory") == 1);
-    std::filesystem::rename(directory.path() / "none", directory.path() / "gone"); // at once, as it is written to
+    std::filesystem::rename(directory.path() / "none", directory.path() / "gone"); // at once, while it is being written
     called.host.close();
     CHECK(called.host.logged("not up to date") == 1);
 }

@@ -1,4 +1,4 @@
-// What other libraries call standard ops.
+// Names of standard ops in other libraries.
 #include "signature/other_names.hpp"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ TEST_CASE("a name is known as its library writes it: with a prefix, a suffix, or
     CHECK(core::ops_called("te_gemm") == "linear_fwd linear_dgrad linear_wgrad matmul");
     CHECK(core::ops_called("aten::mm") == "matmul");
     CHECK(core::ops_called("LigerCrossEntropyLoss") == "cross_entropy_fwd");
-    CHECK(core::ops_called("liger_geglu") == "gelu_and_mul"); // of two tensors
+    CHECK(core::ops_called("liger_geglu") == "gelu_and_mul"); // a function of two tensors
     CHECK(core::ops_called("tex_dgelu") == "gelu_bwd");
     for (const char *const name : {"gelu", "GELU", "acme.rms_norm", "liger_", "_kernel", "te_te_", "unheard_of"}) {
         CAPTURE(std::string(name));
@@ -63,7 +63,7 @@ TEST_CASE("a name is known as its library writes it: with a prefix, a suffix, or
 
 namespace {
 
-// A plugin that names the op as Transformer Engine does.
+// Adds a plugin that uses Transformer Engine's name for the op.
 void add_dgelu(MadeHost &host) {
     host.module("te", [](opdock_registry *registry) {
         declare(registry, "dgelu(grad: T[...], input: T[...]) -> (grad_input ~ grad: T[...])");

@@ -26,7 +26,7 @@ struct Layout {
     std::vector<int64_t> strides;
 };
 
-// Where each index leads, in elements from the first.
+// The offset of each index, in elements from the first.
 std::vector<int64_t> places(const Layout &layout) {
     std::vector<int64_t> all = {0};
     for (size_t axis = 0; axis < layout.shape.size(); ++axis) {
@@ -68,7 +68,7 @@ std::string error_of_writing(const Layout &layout) {
     static const Signature signature = parse_signature("f(x: T[...]) -> (y: T[...])");
     CallArguments call;
     call.in(OPDOCK_F32, layout.shape).out(OPDOCK_F32, layout.shape, layout.strides);
-    call.output(0).address = uint64_t{1} << 62; // far from the input, whatever its strides
+    call.output(0).address = uint64_t{1} << 62; // far from the input, whatever the input's strides
     return error_of([&] { bind(signature, call.args()); });
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("an output is taken exactly when no two of its indices name one elemen
         CAPTURE(text_of(layout));
         const bool good = error_of_writing(layout) == "no error";
         if (good == meets_itself(layout)) {
-            REQUIRE(good != meets_itself(layout)); // once, and not 60,000 times
+            REQUIRE(good != meets_itself(layout)); // a single check, rather than 60,000
         }
         taken += good ? 1 : 0;
         of_rank_three_or_more += good && layout.shape.size() >= 3 ? 1 : 0;
@@ -124,11 +124,11 @@ TEST_CASE("views of large dense tensors are judged without a search") {
     CHECK(judged({{k, k + 1}, {k, k * k}}, 0) == SelfOverlap::none);                        // diagonals
     CHECK(judged({{k, 1}, {k, k - 1}, {k, k * k}}, 1) == SelfOverlap::some);
     CHECK(judged({}, 0) == SelfOverlap::none);
-    CHECK(judged({{2, 2}, {7, 33}, {7, 29}}, 5) == SelfOverlap::none); // few numbers are within reach
+    CHECK(judged({{2, 2}, {7, 33}, {7, 29}}, 5) == SelfOverlap::none); // few numbers can be reached
 }
 
 TEST_CASE("an output whose strides take too long to judge is refused, and the message says that") {
-    // Eight strides without order: many numbers come close, none is 0.
+    // Eight irregular strides: many sums come close to 0, but none is 0.
     const Layout tangled{{30, 30, 30, 30, 30, 30, 30, 30},
                          {1000000007000, 1000033000081, 1000213000049, 1000303000127, 1000403000231, 1000507000343,
                           1000609000459, 1000721000587}};

@@ -20,7 +20,7 @@ using opdock::test::TemporaryDirectory;
 
 namespace {
 
-// /tmp/.../outer/inner/libacme.so, all of it ours and nobody else's.
+// /tmp/.../outer/inner/libacme.so, all of it owned and writable by us alone.
 struct Tree {
     TemporaryDirectory directory;
     std::string outer = (directory.path() / "outer").string();
@@ -61,7 +61,7 @@ TEST_CASE("where every user has a number, nobody's is a user's as any other") {
     uint64_t inside = 1, outside = 1, count = 0;
     std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
     if (::geteuid() != 0 || count != 0xffffffff) {
-        return; // only root can be somebody else
+        return; // only root can act as another user
     }
     const pid_t child = fork();
     if (child == 0) {
@@ -127,7 +127,7 @@ TEST_CASE("a group may write if it is the process's own or root's") {
     Tree::mode(tree.inner, 0775);
     CHECK(fault_of(tree.file, PathRules(::geteuid(), ::getegid())) == "");
     if (::geteuid() != 0) {
-        return; // only root gives folders away
+        return; // only root may give folders away
     }
     REQUIRE(::chown(tree.inner.c_str(), 0, 4242) == 0);
     CHECK(fault_of(tree.file) == "group 4242 may write to the folder '" + tree.inner + "' (mode 0775)");
@@ -148,7 +148,7 @@ TEST_CASE("somebody whom an access list lets write is at fault, wherever it stan
             CHECK(fault->what == std::string(tag == ACL_USER ? "user" : "group") + " 4242 may write to the " +
                                      (blamed == tree.file ? "file" : "folder") + " '" + blamed + "' (mode 0775)");
             CHECK(fault->remedy == "chmod g-w '" + blamed + "'");
-            REQUIRE(::chmod(blamed.c_str(), 0755) == 0); // which takes it from the mask
+            REQUIRE(::chmod(blamed.c_str(), 0755) == 0); // this removes it from the mask
             CHECK(fault_of(tree.file) == "");
         }
     }
@@ -164,7 +164,7 @@ TEST_CASE("an access list that lets write root, the process's own user and group
     opdock::test::set_access_list(
         tree.file, {{ACL_USER_OBJ, 6}, {ACL_USER, 6, 4242}, {ACL_GROUP_OBJ, 4}, {ACL_MASK, 4}, {ACL_OTHER, 4}});
     CHECK(fault_of(tree.file) == "");
-    // The group's bits are the mask's: the group itself may only read.
+    // The group bits of the mode are the mask; the group itself may only read.
     opdock::test::set_access_list(
         tree.file, {{ACL_USER_OBJ, 6}, {ACL_USER, 4, 4242}, {ACL_GROUP_OBJ, 4}, {ACL_MASK, 6}, {ACL_OTHER, 4}});
     CHECK(fault_of(tree.file, PathRules(::geteuid(), ::getegid() + 1)) == "");
@@ -207,7 +207,7 @@ TEST_CASE("a folder that is not there is judged by who could make it") {
 
 TEST_CASE("a file, folder or link of a stranger is at fault") {
     if (::geteuid() != 0) {
-        const Tree tree; // seen by somebody else
+        const Tree tree; // seen by another user
         const std::string what = fault_of(tree.file, PathRules(::geteuid() + 1, ::getegid()));
         CHECK(what.find("belongs to user " + std::to_string(::geteuid())) != std::string::npos);
         return;
@@ -242,7 +242,7 @@ TEST_CASE("where links lead is judged as well as where they lie") {
     const std::string link_to_link = (elsewhere.path() / "again.so").string();
     std::filesystem::create_symlink(tree.inner, folder_link);
     std::filesystem::create_symlink(tree.file, file_link);
-    std::filesystem::create_symlink("folder/../inner/libacme.so", link_to_link); // ".." of where the link leads
+    std::filesystem::create_symlink("folder/../inner/libacme.so", link_to_link); // ".." relative to the link's target
     const std::string paths[] = {folder_link + "/libacme.so", file_link, link_to_link};
     for (const std::string &path : paths) {
         CHECK(fault_of(path) == "");
@@ -326,7 +326,7 @@ TEST_CASE("a folder of one's own is made for its user alone, with those above it
         REQUIRE(::stat(folder.c_str(), &status) == 0);
         CHECK((status.st_mode & 07777u) == 0700);
     }
-    CHECK(make_own_folder(inner) == ""); // it is there
+    CHECK(make_own_folder(inner) == ""); // it exists
     Tree::mode(inner, 0770);
     CHECK(make_own_folder(inner) == "others may write to the folder '" + inner +
                                         "' (mode 0770), so that what lies in it cannot be trusted; run `chmod go-w " +
@@ -365,7 +365,7 @@ TEST_CASE("as many links are followed as the kernel follows, of files and of fol
     CHECK(fault_of(path_of("folder40/libacme.so")) == fault);
     std::error_code error;
     CHECK(std::filesystem::exists(path_of("file40")));
-    CHECK_FALSE(std::filesystem::exists(path_of("file41"), error)); // to nobody
+    CHECK_FALSE(std::filesystem::exists(path_of("file41"), error)); // nor for any other reader
     CHECK(fault_of(path_of("file41")).empty());
     CHECK(fault_of(path_of("folder41/libacme.so")).empty());
 }

@@ -131,7 +131,7 @@ TEST_CASE("a name is misspelt where nothing that is loaded later can answer to i
     };
     CHECK(is_misspelt(with("per_op", "rellu=default"), machine()));
     CHECK(is_misspelt(with("require", "rellu=deterministic"), machine()));
-    CHECK_FALSE(is_misspelt(with("per_op", "relu=default"), machine())); // standard, and nobody implements it here
+    CHECK_FALSE(is_misspelt(with("per_op", "relu=default"), machine())); // a standard op that no plugin here implements
     CHECK_FALSE(is_misspelt(with("per_op", "acme.fancy=default"), machine()));
     CHECK_FALSE(is_misspelt(with("per_op", "gelu=vendor:acmee"), machine()));
     CHECK_FALSE(is_misspelt(with("deny_vendors", "acmee"), machine()));
@@ -170,6 +170,6 @@ TEST_CASE("a vendor whose plugins bring nothing of kind vendor is told apart fro
     CHECK(problems({{"per_op", "gelu=vendor:Gadget|default"}}) ==
           Problems{"setting 'per_op': vendor 'gadget' has plugins, but none of their implementations is of kind "
                    "vendor, and those of other kinds are not chosen by vendor"});
-    CHECK(problems({{"deny_vendors", "Gadget"}}).empty()); // lists mean all kinds
+    CHECK(problems({{"deny_vendors", "Gadget"}}).empty()); // vendor lists apply to all kinds
     CHECK(problems({{"allow_vendors", "Gadget"}}).empty());
 }

@@ -18,7 +18,7 @@ using opdock::test::thrown_by;
 
 namespace {
 
-// A machine with a system policy and a job with an environment.
+// A machine with a system policy, and a job with an environment.
 class Machine {
   public:
     std::string system(std::string_view text) { return directory_.write("etc/policy.yaml", text).string(); }
@@ -70,7 +70,7 @@ TEST_CASE("a file that others may write to grants no trust, and takes none away"
     CHECK(loaded.stack.trust().mode == Trust::warn);
     CHECK(loaded.stack.trust().digests == nullptr);
     CHECK_FALSE(loaded.stack.default_plugins());
-    CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == config + ":1:1"); // the rest counts
+    CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == config + ":1:1"); // the remaining settings count
     REQUIRE(loaded.warnings.size() == 1);
     CHECK(contains(loaded.warnings[0], "the policy file '" + config + "'"));
     CHECK(contains(loaded.warnings[0], "Ignored: trust (" + config + ":2:1), trusted_sha256 (" + config +
@@ -164,7 +164,7 @@ TEST_CASE("an unknown key of the machine's file is an error where it may be mean
     }
     machine.system("Enforce: {trust: require}\n");
     CHECK(contains(message_of([&] { machine.load({}); }), "unknown key 'Enforce'; did you mean 'enforce'?"));
-    // Below 'devices' a setting that is not known enforces nothing in any case.
+    // Below 'devices', an unknown setting never enforces anything.
     machine.system("devices: {cuda: {deny_vendor: [acme]}}\nenforce: {trust: require}\n");
     CHECK(machine.load({}).warnings.size() == 1);
     // A job's file enforces nothing.
@@ -214,7 +214,7 @@ TEST_CASE("a system policy whose folder is a file, or a link to one, stops the h
 
 TEST_CASE("a system policy in a folder that cannot be searched stops the host") {
     if (::geteuid() == 0) {
-        return; // root searches every folder
+        return; // root may search every folder
     }
     Machine machine;
     const std::filesystem::path folder = std::filesystem::path(machine.system("")).parent_path();

@@ -10,12 +10,12 @@ using namespace opdock::core;
 
 namespace {
 
-// The layers from the top, as the design lists them.
+// The layers from the top, in the order of the design.
 enum Layer { enforce, inner_scope, outer_scope, program, environment, config, system_file, n_layers };
 constexpr std::array<const char *, n_layers> layer_names = {"enforce",     "inner scope", "outer scope", "program",
                                                             "environment", "config",      "system"};
 
-// The settings by their names, and what stands beside them.
+// The settings by name, and the items beside them.
 using What = std::string_view;
 constexpr What prefer = settings::prefer.name;
 constexpr What strict = settings::strict.name;
@@ -31,7 +31,7 @@ constexpr auto items = std::apply(
     },
     settings::all);
 
-// One of two different values of a setting.
+// Sets one of two different values of a setting.
 void choose(Kind &value, bool first) {
     value = first ? Kind::vendor : Kind::reference;
 }
@@ -45,7 +45,7 @@ void choose(Vendors &value, bool first) {
     value = {first ? "acme" : "beta"};
 }
 
-// One of two different values for an item; `source` tells who set it.
+// Sets one of two different values of an item; `source` names its origin.
 void set(PolicySection &section, What item, bool first, const std::string &source) {
     if (item == required) {
         section.require = Item<Contracts>{{first ? OPDOCK_IMPL_DETERMINISTIC : OPDOCK_IMPL_BATCH_INVARIANT}, source};
@@ -76,7 +76,7 @@ void put(PolicyStack &stack, Layer layer, PolicyPtr policy) {
     *places[layer] = std::move(policy);
 }
 
-// "first of PLUGIN_PREFER": which value, from where.
+// The value and its source as text: "first of PLUGIN_PREFER".
 std::string seen_as(bool first, const std::string &source) {
     return (first ? "first of " : "second of ") + source;
 }
@@ -98,13 +98,13 @@ std::string seen(const OpPolicy &policy, What item) {
             text = seen_as((policy.items.*record.member)->value == first, policy.source(record));
         }
     });
-    // The order is made of one of two items.
+    // The order is derived from one of two items.
     return item == prefer || item == per_op
                ? seen_as(policy.order.front() == Token::of_kind(Kind::vendor), policy.order_source)
                : text;
 }
 
-// On every device that the tests below make sections for, and another, and none.
+// All devices that the tests below make sections for, another one, and none.
 constexpr std::array<std::pair<const char *, int>, 6> devices = {
     {{"", -1}, {"cpu", 0}, {"cuda", 0}, {"cuda", 1}, {"cuda", -1}, {"hip", 0}}};
 
@@ -144,7 +144,7 @@ TEST_CASE("a layer that has one item leaves the others to the layers below") {
         for (int low = high + 1; low < n_layers; ++low) {
             for (const What what : items) {
                 for (const What other : items) {
-                    // An op's order hides the preferred order, whatever the layers: tested below.
+                    // An op's order hides the preferred order, whatever their layers; tested below.
                     if (what == other || (what == per_op && other == prefer) || (what == prefer && other == per_op)) {
                         continue;
                     }
@@ -389,7 +389,7 @@ TEST_CASE("a device that goes back to what holds everywhere keeps its section in
     put(stack, config, std::make_shared<const Policy>(policy));
     const Policy flattened = stack.flattened();
     CHECK(flattened.devices.contains("cuda:0"));
-    CHECK_FALSE(flattened.devices.contains("cuda:1")); // says what "cuda" says
+    CHECK_FALSE(flattened.devices.contains("cuda:1")); // it repeats the section "cuda"
     PolicyStack worker;
     worker.scopes = {std::make_shared<const Policy>(flattened)};
     CHECK(worker.effective("gelu", "cuda", 0).value(settings::strict));
@@ -466,7 +466,7 @@ TEST_CASE("the policy prints every item with its source") {
           {"require.gelu", "PLUGIN_REQUIRE"},
           {"per_op.gelu", "PLUGIN_PER_OP"}}},
     };
-    for_each_setting([&](const auto &record) { // nobody set the others
+    for_each_setting([&](const auto &record) { // nobody set the other settings
         const std::string name(record.name);
         if (!expected.contains(name)) {
             expected[name] = json[name];

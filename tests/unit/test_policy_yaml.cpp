@@ -211,7 +211,7 @@ TEST_CASE("unknown keys are collected with their position and the nearest known 
     CHECK(file.unknown_keys[2] == "p.yaml:4:5: unknown key 'deny_vendor'; did you mean 'deny_vendors'?");
     CHECK(file.unknown_keys[3] == "p.yaml:5:5: unknown key 'devices'; sections for devices do not nest");
     CHECK(file.unknown_keys[4].find("only the system's policy file enforces, at its top level") != std::string::npos);
-    // Where `enforce` may stand it may be what was meant.
+    // Where `enforce` is allowed, an unknown key may be a misspelling of it.
     CHECK(file.unknown_enforced ==
           std::vector<std::string>{file.unknown_keys[0], file.unknown_keys[1], file.unknown_keys[4]});
     CHECK(parse("prefre: vendor\n", Enforce::refuse).unknown_keys.size() == 1);

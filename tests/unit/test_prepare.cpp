@@ -95,7 +95,7 @@ TEST_CASE("a prepared call keeps its implementation through changes of policy an
         rows.call(host.op());
     }
     CHECK(third.stale());
-    CHECK(third.run({rows.in.data(), rows.out.data()}) == OPDOCK_FAILED_CLEAN); // as it is, and no fallback
+    CHECK(third.run({rows.in.data(), rows.out.data()}) == OPDOCK_FAILED_CLEAN); // as returned, and without a fallback
 }
 
 TEST_CASE("a call is stale from the beginning when the policy changes while it is prepared") {
@@ -153,7 +153,7 @@ TEST_CASE("a prepared call says how much workspace it needs and is given it") {
     CHECK(call.run({rows.in.data(), rows.out.data()}, nullptr, aligned) == OPDOCK_OK);
     CHECK(seen == aligned);
 
-    // Without one it is given the host's.
+    // Without one, the host's is passed.
     seen = nullptr;
     CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
     CHECK(seen != nullptr);
@@ -177,7 +177,7 @@ TEST_CASE("attributes are fixed when a call is prepared") {
     Rows rows;
     std::string name = "first";
     const Prepared call = host.op().prepare({rows.x}, {rows.y}, {{"name", name}, {"scale", 2}});
-    name = "other"; // what was given is the caller's again
+    name = "other"; // the caller may reuse the memory of its arguments
     CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
     CHECK(seen == std::vector<std::string>{"first2.000000"});
 }
@@ -317,7 +317,7 @@ namespace {
 constexpr const char *short_form = "test.grow(a: T[n]) -> (output: T[n])";
 constexpr const char *long_form = "test.grow(a: T[n], b: T[n]?) -> (output: T[n], extra: T[n]?)";
 
-// A kernel for one of the forms: output = a + b + bias, and extra = a where it is wanted.
+// A kernel for one of the forms: output = a + b + bias, and extra = a if it is requested.
 opdock_status grow(const opdock_problem *problem, const opdock_call *call) {
     const auto &made = *static_cast<const Made *>(problem->user_data);
     const auto pointer = [&](uint32_t parameter) {
@@ -339,7 +339,7 @@ opdock_status grow(const opdock_problem *problem, const opdock_call *call) {
     return OPDOCK_OK;
 }
 
-// One module that declares `form` and implements it.
+// A module that declares `form` and implements it.
 void add_growing(MadeHost &host, Made &made, const char *form) {
     made.op = "test.grow";
     made.adjust = [](opdock_impl &impl) { impl.kernel = grow; };

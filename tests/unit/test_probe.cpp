@@ -57,7 +57,7 @@ namespace {
 
 const std::filesystem::path fixtures = opdock::test::fixtures_folder();
 
-// Of what hangs, soon enough for a test; of what does not, nothing depends on it.
+// A time limit short enough for tests of plugins that hang; for others, nothing depends on it.
 ProbeLimits limits() {
     ProbeLimits made = limits_for({"cpu"});
     made.time = std::chrono::milliseconds(700);
@@ -82,7 +82,7 @@ Rejection rejection_of(const std::variant<Transcript, Rejection> &judged) {
     return std::get<Rejection>(judged);
 }
 
-// A variable of the environment that probes inherit.
+// A variable of the environment, which probes inherit.
 class Exported {
   public:
     Exported(const char *name, const std::string &value) : name_(name) { setenv(name, value.c_str(), 1); }
@@ -94,7 +94,7 @@ class Exported {
     const char *name_;
 };
 
-// A child that a plugin starts. It has a FIFO open for writing as long as it lives.
+// A child process started by a plugin. It has a FIFO open for writing as long as it lives.
 class FixtureChild {
   public:
     FixtureChild()
@@ -110,7 +110,7 @@ class FixtureChild {
         pollfd said = {reader_, POLLIN, 0};
         REQUIRE_MESSAGE(poll(&said, 1, 30'000) == 1, "the child never came");
     }
-    // The end comes when the last process that has it open for writing is gone.
+    // Waits until the last process that has the FIFO open for writing is gone.
     void wait_for_end() const {
         pollfd end = {reader_, POLLIN, 0};
         char text[64];
@@ -136,7 +136,7 @@ MadeHost host_with(const std::string &name, RawEnvironment environment = {}) {
     return MadeHost(std::move(environment), "/nonexistent", {(fixtures / name).string()});
 }
 
-// Has the kernel refuse these calls to this thread and what it starts, for good. False where there are no such filters.
+// Makes the kernel refuse these calls of this thread and its children, for good. False if it has no such filters.
 bool refuse_calls(const std::vector<std::pair<long, int>> &calls_and_errors) {
     std::vector<sock_filter> filter = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)}};
     for (const auto &[call, error] : calls_and_errors) {
@@ -148,7 +148,7 @@ bool refuse_calls(const std::vector<std::pair<long, int>> &calls_and_errors) {
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Runs `work` in a child process, and returns how that ended.
+// Runs `work` in a child process, and returns the child's wait status.
 template<class Work>
 int status_of_child(Work work) {
     const pid_t child = fork();
@@ -165,7 +165,7 @@ bool has_landlock() {
     return syscall(SYS_landlock_create_ruleset, nullptr, 0, 1 /* which version */) > 0;
 }
 
-// Whether a probe can have a PID namespace of its own here.
+// True if a probe can have a PID namespace of its own here.
 bool has_namespaces() {
     return status_of_child([] {
                if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) {
@@ -174,8 +174,8 @@ bool has_namespaces() {
            }) == 0;
 }
 
-// The kernels on which probes must keep to themselves: with all that this one offers, without PID namespaces, and
-// without these and Landlock.
+// Kernels on which probes must be isolated: with all features of this one, without PID namespaces, and without both
+// these and Landlock.
 const std::vector<std::vector<std::pair<long, int>>> poorer_kernels = {
     {}, {{SYS_unshare, EPERM}}, {{SYS_unshare, EPERM}, {SYS_landlock_create_ruleset, ENOSYS}}};
 
@@ -281,7 +281,7 @@ TEST_CASE("a plugin that never comes back is stopped when its time is up, also w
 }
 
 TEST_CASE("a plugin that closes what is not its own and never comes back is waited for without work") {
-    const std::clock_t before = std::clock(); // of this process alone
+    const std::clock_t before = std::clock(); // processor time of this process alone
     const Rejection rejection = rejection_of(try_plugin("libcloses_descriptors_and_hangs.so", limits()));
     CHECK(rejection.code == RejectCode::probe_timed_out);
     CHECK(std::clock() - before < CLOCKS_PER_SEC / 3);
@@ -296,7 +296,7 @@ TEST_CASE("a plugin that talks without end is stopped before its time is up") {
 TEST_CASE("signals that arrive while a plugin is tried change nothing") {
     struct sigaction before = {};
     struct sigaction ignoring = {};
-    ignoring.sa_handler = [](int) {}; // without SA_RESTART: what waits is interrupted
+    ignoring.sa_handler = [](int) {}; // without SA_RESTART: blocking calls are interrupted
     REQUIRE(sigaction(SIGALRM, &ignoring, &before) == 0);
     const itimerval often = {{0, 1000}, {0, 1000}};
     REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
@@ -313,7 +313,7 @@ TEST_CASE("signals that arrive while a plugin is tried change nothing") {
 TEST_CASE("where the kernel has no handles for processes, plugins are tried all the same") {
     std::vector<std::variant<Transcript, Rejection>> judged;
     bool refused = false;
-    std::thread([&] { // the filter is its thread's for good
+    std::thread([&] { // a filter cannot be removed from its thread
         refused = refuse_calls({{SYS_pidfd_open, ENOSYS}}) && syscall(SYS_pidfd_open, getpid(), 0) < 0;
         if (refused) {
             judged.push_back(try_plugin("libgood.so"));
@@ -336,7 +336,7 @@ TEST_CASE("where the kernel has no handles for processes, plugins are tried all 
 TEST_CASE("in a process with raised privileges a plugin is tried without the environment") {
     const TemporaryDirectory directory;
     const std::filesystem::path file = directory.path() / "file";
-    const Exported variable("OPDOCK_FIXTURE_FILE", file.string()); // which it would write
+    const Exported variable("OPDOCK_FIXTURE_FILE", file.string()); // the file that it tries to write
     HeldDirectories directories;
     std::string why;
     const auto result = run_probe(find_probe(), *directories.of(fixtures / "libwrites_a_file.so"),
@@ -412,7 +412,7 @@ TEST_CASE("what a plugin prints while it is tried is logged in lines that cannot
     CHECK(host.logged(start + "[opdock] [error] a forged line") == 2);
     CHECK(host.logged("[opdock] [error] a forged line") == 2);
     for (const std::string &line : host.log()) {
-        CHECK_FALSE(line.ends_with("printed while it was tried: ")); // nothing of empty lines
+        CHECK_FALSE(line.ends_with("printed while it was tried: ")); // no empty lines
     }
     CHECK(host.logged(start + "one more line") > 100);
     CHECK(host.logged(start) < 400);
@@ -473,7 +473,7 @@ TEST_CASE("a plugin cannot write files while it is tried, where the kernel has L
 
 namespace {
 
-// Somebody's terminal.
+// Another user's terminal.
 class Terminal {
   public:
     Terminal() : master_(posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK)) {
@@ -518,7 +518,7 @@ TEST_CASE("a plugin cannot write to terminals while it is tried, also one for de
 }
 
 TEST_CASE("a plugin for devices makes nothing in folders of /dev while it is tried, where the kernel has Landlock") {
-    // Only root may make a folder there. For anybody else /dev itself is one where nothing is made, probe or not.
+    // Only root may make a folder there. For other users, /dev itself is a folder where nothing can be made anyway.
     char folder[] = "/dev/opdock-test-XXXXXX";
     const bool made = mkdtemp(folder) != nullptr;
     const std::string file = std::string(made ? folder : "/dev") + "/opdock-made-by-a-plugin";
@@ -534,7 +534,7 @@ TEST_CASE("a plugin for devices makes nothing in folders of /dev while it is tri
 }
 
 TEST_CASE("a plugin for devices opens no terminal by another name while it is tried, where the kernel has Landlock") {
-    // Only root may make such files. For anybody else there is none.
+    // Only root may make such files. Other users cannot run this test.
     char folder[] = "/dev/opdock-test-XXXXXX";
     if (mkdtemp(folder) == nullptr) {
         return;
@@ -559,7 +559,7 @@ TEST_CASE("a plugin cannot steer terminals or the session of the host while it i
     CHECK(content_now("/proc/self/autogroup") == before);
 }
 
-// Runs `work` in a child, as nobody, where /proc hides what is not one's own. False where the machine does not let it.
+// Runs `work` in a child as user nobody, where /proc hides other users' processes. False if the machine forbids it.
 bool where_others_are_hidden(const std::function<void()> &work) {
     constexpr int cannot = 77;
     const pid_t child = fork();
@@ -573,7 +573,7 @@ bool where_others_are_hidden(const std::function<void()> &work) {
         }
         try {
             work();
-        } catch (...) { // what doctest throws
+        } catch (...) { // thrown by doctest
             _exit(1);
         }
         _exit(0);
@@ -655,7 +655,7 @@ TEST_CASE("nothing is left of hundreds of tries: no descriptor, no process") {
         (void)try_plugin(i % 2 == 0 ? "libgood.so" : "libfaults_in_entry.so");
     }
     CHECK(descriptors() == before);
-    CHECK(waitpid(-1, nullptr, WNOHANG) == -1); // no child, living or dead
+    CHECK(waitpid(-1, nullptr, WNOHANG) == -1); // no child is left, living or dead
 }
 
 TEST_CASE("a program that ignores the ends of its children loads plugins all the same") {
@@ -736,10 +736,10 @@ TEST_CASE("a process without descriptors left says so and starts no probe") {
     REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
     const int next = fcntl(directory->descriptor(), F_DUPFD_CLOEXEC, 16);
     close(next);
-    for (const int left : {0, 2}) { // enough for nothing, and for the channel
+    for (const int left : {0, 2}) { // enough for nothing, and for the channel only
         std::string why;
         const rlimit limit = {static_cast<rlim_t>(next + left), before.rlim_max};
-        std::vector<int> filled; // the numbers below, where other things may have been closed
+        std::vector<int> filled; // uses up the lower numbers, some of which may be free
         while (filled.empty() || filled.back() < next) {
             filled.push_back(fcntl(directory->descriptor(), F_DUPFD_CLOEXEC, 0));
         }
@@ -762,7 +762,7 @@ TEST_CASE("limits follow the devices a plugin says it is for") {
     CHECK(limits_for({"cpu"}).memory >= std::uint64_t{1} << 30);
     CHECK(limits_for({"cpu"}).held == limits_for({"cpu"}).memory);
     CHECK(limits_for({"cpu", "cuda"}).time == std::chrono::seconds(30));
-    CHECK(limits_for({"cuda"}).memory == 0); // they reserve more than they hold
+    CHECK(limits_for({"cuda"}).memory == 0); // drivers reserve more memory than they use
     CHECK(limits_for({"cuda"}).held >= limits_for({"cpu"}).held);
     CHECK(limits_for({"cuda"}).held <= std::max(limits_for({"cpu"}).held, std::uint64_t{16} << 30));
 }
@@ -777,7 +777,7 @@ TEST_CASE("a plugin is opened when something of it is first chosen, and not befo
 
 TEST_CASE("a registry that is used after the entry returned answers with an error") {
     auto host = host_with("libkeeps_registry.so");
-    CHECK(next_of(host) == 2); // its kernel fails when register_op succeeds
+    CHECK(next_of(host) == 2); // its kernel fails if register_op succeeds
     CHECK(host->find_op("badco.again") == nullptr);
 }
 
@@ -872,7 +872,7 @@ TEST_CASE("a plugin that is not the one that was looked at is tried no further, 
     Scan scan = look_at(*directory, "libgood.so", versions);
     ++scan.identity.size;
     const Trial trial = try_out(scan, *directory, "libgood.so", find_probe(), false);
-    CHECK(trial.took_place); // to its end: it is not for want of a probe
+    CHECK(trial.took_place); // it ran to its end: the failure is not for want of a probe
     CHECK(trial.why.empty());
     CHECK(trial.printed.empty());
     REQUIRE(scan.rejection.has_value());
@@ -892,7 +892,7 @@ TEST_CASE("a plugin cannot end the host from its probe") {
             }).join();
         });
         REQUIRE(WIFEXITED(status));
-        // In a namespace there is no parent, and kill(0) ends the plugin's own group.
+        // In a PID namespace it has no parent, and kill(0) ends only the plugin's own group.
         CHECK(WEXITSTATUS(status) == (calls.empty() && has_namespaces() ? 1 : 0));
     }
 }
@@ -971,7 +971,7 @@ TEST_CASE("a plugin cannot change rights of its user's files, of keys or of itse
     const std::filesystem::path file = directory.write("file", "secret");
     REQUIRE(chmod(file.c_str(), 0600) == 0);
     const Exported variable("OPDOCK_FIXTURE_FILE", file.string());
-    const auto judged = try_plugin("libchanges_rights.so"); // aborts where something succeeds
+    const auto judged = try_plugin("libchanges_rights.so"); // aborts if a change succeeds
     CHECK(std::holds_alternative<Transcript>(judged));
     struct stat status = {};
     REQUIRE(stat(file.c_str(), &status) == 0);
@@ -980,7 +980,7 @@ TEST_CASE("a plugin cannot change rights of its user's files, of keys or of itse
 }
 
 TEST_CASE("a daemon that a plugin leaves goes with the process that tried it") {
-    for (const auto &calls : poorer_kernels) { // without PID namespaces the keeper ends it
+    for (const auto &calls : poorer_kernels) { // without PID namespaces, the keeper ends it
         CAPTURE(calls.size());
         const FixtureChild daemon;
         const int status = status_of_child([&] {
@@ -1074,7 +1074,7 @@ TEST_CASE(
     const std::vector<const char *> crashing = {
         "libcrashes_after_shutdown.so",
         "libcrashes_after_its_thread.so",
-#ifndef __SANITIZE_THREAD__ // which lets no child of a process with threads start one
+#ifndef __SANITIZE_THREAD__ // ThreadSanitizer allows no threads in a child of a process that has several
         "libcrashes_later_in_child.so",
 #endif
     };
@@ -1118,7 +1118,7 @@ TEST_CASE("a plugin may leave a thread that stays, and end one when the host clo
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // these probes have no limit
 TEST_CASE("a plugin that takes shared memory without bound is stopped by a limit of its own") {
     ProbeLimits patient = limits_for({"cpu"});
-    patient.time = std::chrono::minutes(1); // a busy machine needs a while to fill so much
+    patient.time = std::chrono::minutes(1); // a busy machine needs a while to fill that much memory
     for (const char *file : {"libtakes_shared_memory.so", "libtakes_memory_files.so"}) {
         CAPTURE(file);
         CHECK(rejection_of(try_plugin(file, patient)).code == RejectCode::probe_died);
@@ -1151,7 +1151,7 @@ TEST_CASE("a program without standard streams has its plugins tried all the same
 
 namespace {
 
-// Of 16, or fewer where the program was given some.
+// Uses up the 16 layers, or those that are left if the program already has some.
 bool use_up_layers_of_landlock() {
     const std::uint64_t making_of_block_devices = LANDLOCK_ACCESS_FS_MAKE_BLOCK;
     for (;;) {
@@ -1168,7 +1168,7 @@ bool use_up_layers_of_landlock() {
     }
 }
 
-// All of them together have some number of instructions, of which the first here answers each call.
+// Uses up the instructions allowed for all filters together. Each filter answers every call with its first one.
 bool use_up_room_for_filters() {
     for (const unsigned short length : std::array<unsigned short, 2>{4096, 64}) {
         std::vector<sock_filter> program(length, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW});

@@ -22,7 +22,7 @@ TEST_CASE("%p in the name of a file is the number of the process, wherever it st
     CHECK(path_of("/tmp/opdock.prom") == "/tmp/opdock.prom");
     CHECK(path_of("/tmp/opdock-%p.prom") == "/tmp/opdock-" + number + ".prom");
     CHECK(path_of("/tmp/%p/%p%p") == "/tmp/" + number + "/" + number + number);
-    CHECK(path_of("/tmp/100%.%q") == "/tmp/100%.%q"); // nothing else is replaced
+    CHECK(path_of("/tmp/100%.%q") == "/tmp/100%.%q"); // nothing else is substituted
 }
 
 TEST_CASE("a forked child has a file of its own where the name has %p, and else none") {

@@ -1,4 +1,4 @@
-// A remembered call is served as the long way would serve it, and refused where the long way refuses it.
+// A remembered call is served as the slow path would serve it, and refused if the slow path would refuse it.
 #include "dispatch/quick_call.hpp"
 
 #include <cmath>
@@ -25,7 +25,7 @@ namespace {
 struct OneOp {
     explicit OneOp(const char *signature) : text(signature), name(text.substr(0, text.find('('))) {}
 
-    // `known`: the form of the signature that it knows, when that is another one.
+    // `known`: the form of the signature that the implementation knows, if it differs.
     Made &add(std::string impl_id, uint32_t kind, const char *known = nullptr) {
         Made &added = *made.emplace_back(std::make_unique<Made>(std::move(impl_id), kind));
         added.op = name;
@@ -115,7 +115,7 @@ TEST_CASE("an attribute that no call may have is refused also when the call look
     const char endless[] = {'a', 'b', 'c'};
     opdock_value unended = value("ab");
     unended.as.s = endless;
-    CHECK_FALSE(refused(1, unended)); // kernels get a copy, by its length
+    CHECK_FALSE(refused(1, unended)); // kernels get a copy of that length
     CHECK(made.calls == 8);
 }
 
@@ -208,7 +208,7 @@ TEST_CASE("an output that shares one byte is refused also when the call looks li
 
 namespace {
 
-// Whether a call that was just made twice is remembered so that the next one goes straight to the kernel.
+// True if, after two identical calls, the next one goes straight to the kernel.
 bool takes_the_short_way(const char *signature, const std::function<void(CallArguments &)> &describe) {
     OneOp op(signature);
     op.add("default.one", OPDOCK_KIND_DEFAULT);
@@ -244,7 +244,7 @@ TEST_CASE(
 
     CHECK_FALSE(takes_the_short_way("test.lists(xs: T[n]*, x: T[k]) -> (output: T[k])",
                                     [&](CallArguments &call) { one(one(call)).out(OPDOCK_F32, {3}, {1}).lists({1}); }));
-    for (const int inputs : {11, 12}) { // and one output
+    for (const int inputs : {11, 12}) { // plus one output
         std::string signature = "test.many(";
         for (int i = 0; i < inputs; ++i) {
             signature += fmt::format("{}x{}: T[n]", i == 0 ? "" : ", ", i);
@@ -271,7 +271,7 @@ TEST_CASE("an attribute has the value of before when kernels could not tell the 
     opdock_value null = value("");
     null.as.s = nullptr;
     CHECK_FALSE(same(value(""), null));
-    opdock_value cut = value("text"); // the byte behind its count is no NUL
+    opdock_value cut = value("text"); // the byte after its content is not NUL
     cut.count = 3;
     CHECK_FALSE(same(value("tex"), cut));
 
@@ -285,7 +285,7 @@ TEST_CASE("an attribute has the value of before when kernels could not tell the 
     null.as.ints = nullptr;
     CHECK_FALSE(same(value(one), null));
     null.count = 0;
-    CHECK(same(value(none), null)); // nothing is nothing, wherever it lies
+    CHECK(same(value(none), null)); // no value equals no value, wherever it is stored
 
     const std::vector<opdock_text> texts = {{"one", 3}, {"two", 3}}, others = {{"one", 3}, {"ten", 3}};
     CHECK(same(value(texts), value(texts)));
@@ -295,7 +295,7 @@ TEST_CASE("an attribute has the value of before when kernels could not tell the 
     CHECK(same(value(NAN), value(NAN)));
     CHECK_FALSE(same(value(1.5), value(2.5)));
     CHECK_FALSE(same(value(0.0), value(-0.0)));
-    CHECK(same(value(3.0), value(3))); // an int where a float is expected
+    CHECK(same(value(3.0), value(3))); // an int is accepted where a float is expected
     CHECK_FALSE(same(value(3.5), value(3)));
     CHECK(same(value(3), value(3)));
     CHECK_FALSE(same(value(3), value(4)));
@@ -324,13 +324,13 @@ TEST_CASE("an attribute is taken when its type, its name and what the memo holds
     core::Memo::GivenAttribute promoted{OPDOCK_VALUE_INT, 0, false, false, true, true, ""};
     CHECK(taken(promoted, nullptr, value(7)) == 7.0);
     core::Memo::GivenAttribute fixed{OPDOCK_VALUE_STRING, 1, true, false, false, true, ""};
-    CHECK(taken(fixed, nullptr, value("text")) == -1); // the memo's own is there already
+    CHECK(taken(fixed, nullptr, value("text")) == -1); // the memo already has its own
     CHECK(taken(fixed, nullptr, value("else")) == -2);
 }
 
 namespace {
 
-// One call that is changed in place, one thing at a time, as a program does that keeps its descriptors.
+// A call that is modified in place, one field at a time, as by a program that reuses its descriptors.
 class ChangingCall {
   public:
     static constexpr const char *signature =
@@ -386,7 +386,7 @@ class ChangingCall {
             tensor.present = !tensor.present;
             break;
         case 9:
-            tensors_[2] = tensors_[0]; // in place
+            tensors_[2] = tensors_[0]; // the output is the input
             break;
         case 10:
             args_.n_inputs = pick<uint32_t>({1, 2});
@@ -469,7 +469,7 @@ class ChangingCall {
     opdock_args args_{};
 };
 
-// All that a kernel is told.
+// Everything that a kernel is told.
 std::string seen_by(const std::string &impl_id, const opdock_problem &problem, const opdock_call &call) {
     std::string text = impl_id;
     for (uint32_t t = 0; t < problem.n_tensors; ++t) {

@@ -36,7 +36,7 @@ TEST_CASE("whatever is ordered reads nothing that comes later") {
             reads[random() % reads.size()].push_back(random() % reads.size());
         }
         const ReadingOrder order = reading_order(reads);
-        std::vector<size_t> place(reads.size(), reads.size()); // of what is left out, beyond all
+        std::vector<size_t> place(reads.size(), reads.size()); // omitted reads come after all others
         for (size_t i = 0; i < order.order.size(); ++i) {
             place[order.order[i]] = i;
         }

@@ -1,5 +1,5 @@
-// What a plugin may not register. Each plugin here also registers something sound of every sort, none of which may
-// stay. Providers of devices are in test_device_provider.cpp.
+// Registrations that a plugin must not make. Each plugin here also registers something sound of every kind, none of
+// which may stay. Device providers are tested in test_device_provider.cpp.
 #include "load/register.hpp"
 
 #include <climits>
@@ -62,7 +62,7 @@ opdock_status register_sound_things(opdock_registry *registry, FakeKind &fake) {
 
 using Register = std::function<opdock_status(opdock_registry *)>;
 
-// What the host says of a plugin that registers sound things and then does `fault`. Fails when anything of it stays.
+// The host's message about a plugin that registers sound things and then does `fault`. Fails if anything stays.
 std::string rejection_of(const Register &fault) {
     shutdowns = 0;
     FakeKind fake;
@@ -80,7 +80,7 @@ std::string rejection_of(const Register &fault) {
     CHECK(host->find_op("sound.op") == nullptr);
     CHECK_THROWS_AS(host->explain("test.add", "fake", nullptr, nullptr), core::Error);
     host->set_program_policy(host.policy("deny_vendors", "soundvendor"));
-    CHECK(host.logged("soundvendor") == 1); // nobody knows that vendor
+    CHECK(host.logged("soundvendor") == 1); // no other plugin knows that vendor
     Rows rows;
     CHECK(rows.added(host.op()) == 1);
     host.close();
@@ -237,7 +237,7 @@ TEST_CASE("knobs are there when they are counted") {
                {"OPDOCK-E041", "n_knobs is 257; at most 256 are kept"});
     static const opdock_knob *const most[256] = {};
     check_says(impl_rejection([](opdock_impl &impl) {
-                   impl.n_knobs = 256; // which are looked at
+                   impl.n_knobs = 256; // accepted, so all of them are read
                    impl.knobs = most;
                }),
                {"OPDOCK-E039", "a knob is null"});
@@ -265,10 +265,10 @@ TEST_CASE("names that policies spell are printable ASCII, short and free of sepa
                                           "\xc3",
                                           "\xed\xa0\x80",
                                           "\xc2\x80",
-                                          "a\u200bb",    // no width
-                                          "a\u00a0b",    // a space that is none
+                                          "a\u200bb",    // zero width
+                                          "a\u00a0b",    // a space that is not ASCII
                                           "\u0430cme",   // a letter of another alphabet
-                                          "Stra\u00dfe", // no case in ASCII
+                                          "Stra\u00dfe", // has no ASCII upper or lower case
                                           "a\u202eb",
                                           long_name};
     using Set = void (*)(opdock_impl &, const char *);
@@ -564,7 +564,7 @@ TEST_CASE("fields past a struct's size are not read") {
         impl.n_knobs = 1;
         impl.knobs = knobs;
         impl.available = reinterpret_cast<decltype(impl.available)>(8);
-        impl.device_init = reinterpret_cast<decltype(impl.device_init)>(8); // without its pair
+        impl.device_init = reinterpret_cast<decltype(impl.device_init)>(8); // without the other function of the pair
         CHECK(registry->register_vendor(registry, &vendor) == OPDOCK_OK);
         CHECK(registry->register_op(registry, &op) == OPDOCK_OK);
         return registry->register_impl(registry, &impl);
@@ -658,7 +658,7 @@ TEST_CASE("after an error the registry goes on looking, and every error is repor
         registry->register_impl(registry, &bad_kind);
         CHECK(declare(registry, "sound.later(input: T[n]) -> (output: T[n])") == OPDOCK_OK);
         CHECK(declare(registry, "sound.broken(") == OPDOCK_INVALID_ARGUMENT);
-        CHECK(registry->register_impl(registry, &undeclared) == OPDOCK_OK); // it may yet be declared
+        CHECK(registry->register_impl(registry, &undeclared) == OPDOCK_OK); // it may still be declared later
         return registry->fail(registry, OPDOCK_FAILED, "and the weather is bad");
     });
     check_says(why, {"OPDOCK-E034", "5 errors", "default.without-kernel", "default.bad-kind", "sound.broken",
@@ -703,12 +703,12 @@ TEST_CASE("a plugin that registers without end is rejected") {
         return OPDOCK_OK;
     });
     check_says(why, {"OPDOCK-E041", "65536"});
-    CHECK(why.find("because of an error: ") != std::string::npos); // one, however often it is told
+    CHECK(why.find("because of an error: ") != std::string::npos); // one, however often it is reported
 }
 
 TEST_CASE("a plugin whose signatures have more text than a host parses is rejected") {
-    static size_t room;      // that large signatures leave
-    static size_t n_refused; // of two small ones behind them
+    static size_t room;      // left by large signatures
+    static size_t n_refused; // of two small ones after them
     const auto errors_with = [](size_t room_left) {
         room = room_left;
         n_refused = 0;
@@ -733,7 +733,7 @@ TEST_CASE("a plugin whose signatures have more text than a host parses is reject
         return registrar.errors();
     };
     const std::vector<core::RegistrationError> errors = errors_with(0);
-    REQUIRE(errors.size() == 1); // said once
+    REQUIRE(errors.size() == 1); // reported once
     CHECK(errors[0].code == core::RejectCode::too_many_registrations);
     CHECK(contains(errors[0].message, "up to this one its signatures have 1048608 bytes; at most 1048576 are kept"));
     CHECK(n_refused == 2);
@@ -770,7 +770,7 @@ TEST_CASE("a plugin whose ops allow more combinations of dtypes than anybody lis
         });
         return registrar.errors().empty() ? std::string() : registrar.errors()[0].message;
     };
-    CHECK(with_ops(8, false).empty()); // 4,096 each of the op and of the implementation
+    CHECK(with_ops(8, false).empty()); // 4,096 each for the op and the implementation
     check_says(with_ops(9, false), {"73728 combinations of dtypes; at most 65536 are kept"});
     CHECK(with_ops(15, true).empty());
     check_says(with_ops(16, true), {"65552 combinations of dtypes"});
@@ -944,7 +944,7 @@ TEST_CASE("the implementations of a plugin file are of the vendor that its note 
     core::Signatures signatures;
     core::Registrar strict({"acme", "acme", "/opt/libacme.so", true, {}}, nullptr, signatures);
     strict.run(entry);
-    REQUIRE(strict.errors().size() == 2); // the entry handed the first one on
+    REQUIRE(strict.errors().size() == 2); // the entry passed on the first one
     CHECK(strict.errors().front().code == core::RejectCode::bad_field);
     CHECK(contains(strict.errors().front().message, "vendor is 'other', but the plugin is of vendor 'acme'"));
     core::Registrar program({"acme", "acme", "acme"}, nullptr, signatures);
@@ -957,7 +957,7 @@ TEST_CASE("the implementations of a plugin file are of the vendor that its note 
 
 namespace {
 
-// A plugin's file that is built for this ABI: what it registers beside something sound.
+// A plugin built for this ABI that registers `more` in addition to something sound.
 struct OfAbi {
     OfAbi(core::AbiVersion abi, const Register &more) : registrar(identity_for(abi), nullptr, signatures) {
         registrar.run([&](opdock_registry *registry) {
@@ -979,7 +979,7 @@ struct OfAbi {
 
 constexpr core::AbiVersion next_minor{OPDOCK_ABI_MAJOR, OPDOCK_ABI_MINOR + 1};
 
-// What the host says of what it leaves out. The same is an error of a plugin for this host's own ABI.
+// The host's message about what it leaves out. For a plugin of the host's own ABI the same is an error.
 std::string left_out_of_newer(const Register &more) {
     const OfAbi own(core::host_abi, more);
     CHECK(own.registrar.errors().size() >= 1);
@@ -1006,12 +1006,12 @@ std::string left_out_op(const std::string &signature, uint32_t required_flags = 
         op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
         op.required_flags = required_flags;
         op.signature = signature.c_str();
-        for (const char *impl_id : {"default.newer", "default.newest"}) { // go with their op, and are not told
+        for (const char *impl_id : {"default.newer", "default.newest"}) { // left out with their op, and not reported
             opdock_impl impl = sound_impl(impl_id);
             impl.op = "acme.newer";
             CHECK(registry->register_impl(registry, &impl) == OPDOCK_OK);
         }
-        return registry->register_op(registry, &op); // an entry may hand on what it is told
+        return registry->register_op(registry, &op); // an entry may pass on the status that it gets
     });
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("whatever differs between two registrations is told as it was and as i
         INFO(what);
         REQUIRE(difference.has_value());
         CHECK(contains(*difference, what));
-        // And the other way round.
+        // And in the other direction.
         CHECK(find_difference(registration_of(now), registration_of({})).has_value());
     };
     Things things;

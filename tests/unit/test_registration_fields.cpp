@@ -1,4 +1,4 @@
-// Each field of what a plugin registers, at the ends of what is allowed.
+// Each field of a registration, at the limits of what is allowed.
 #include "load/registration_fields.hpp"
 
 #include <cstdint>
@@ -114,10 +114,10 @@ TEST_CASE("a struct of a plugin has the fields that are needed, and ends behind 
     CHECK(fault(needed + 1).find("ends inside a field") != std::string::npos);
     CHECK(fault(needed + sizeof(void *)).empty());
     CHECK(fault(sizeof knob).empty());
-    CHECK(fault(sizeof knob + 1).empty()); // of a newer header, whose fields nobody here reads
+    CHECK(fault(sizeof knob + 1).empty()); // of a newer header, whose fields this host does not read
     knob.doc = "d";
     knob.struct_size = needed;
-    CHECK(known_fields("opdock_knob", knob, needed).doc == nullptr); // behind its end
+    CHECK(known_fields("opdock_knob", knob, needed).doc == nullptr); // beyond its end
     knob.struct_size = needed + sizeof(void *);
     CHECK(known_fields("opdock_knob", knob, needed).doc == knob.doc);
 }

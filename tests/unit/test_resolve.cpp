@@ -27,7 +27,7 @@ Candidate candidate(const std::string &impl_id, Kind kind, const std::string &ve
     return result;
 }
 
-// One of everything an order can tell apart.
+// One candidate for everything that an order can tell apart.
 std::vector<Candidate> everything() {
     return {candidate("reference.cpp", Kind::reference), candidate("vendor.beta", Kind::vendor, "beta"),
             candidate("default.cpu", Kind::default_), candidate("vendor.acme", Kind::vendor, "acme"),
@@ -70,7 +70,7 @@ const Dropped &dropped(const Decision &decision, const std::string &impl_id) {
     return *found;
 }
 
-// "rule: reason" of the only candidate, which must be dropped.
+// "rule: reason" for the only candidate, which must be dropped.
 std::string why(const Contender &contender, const Key &key, const OpPolicy &policy = with_order("default|vendor")) {
     const Decision decision = resolve({&contender, 1}, key, policy);
     REQUIRE(decision.chain.empty());
@@ -343,7 +343,7 @@ TEST_CASE("an implementation that lists no dtypes serves those that its own decl
     Key any = key({});
     any.any_dtypes = true;
     CHECK(chain(decide({older}, with_order("default"), any)) == Names{"default.cpu"});
-    older.dtypes = {{OPDOCK_F16, OPDOCK_F32}}; // a list says all
+    older.dtypes = {{OPDOCK_F16, OPDOCK_F32}}; // a list is complete
     CHECK(why({&older}, key({OPDOCK_F32, OPDOCK_F32})) == "dtypes: it takes dtypes f16,f32, not f32,f32");
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("safetensors: written tensors lie at multiples of their element size")
     write_safetensors(file, std::vector<TensorData>{tensor_of<std::uint8_t>(OPDOCK_U8, {3}, {1, 2, 3}, "a"),
                                                     tensor_of<double>(OPDOCK_F64, {1}, {1}, "b"),
                                                     tensor_of<float>(OPDOCK_F32, {1}, {1}, "c")});
-    CHECK(TemporaryFolder::content(file)[0] % 8 == 0); // the header's size, so that the data starts aligned
+    CHECK(TemporaryFolder::content(file)[0] % 8 == 0); // the header's size, padded so that the data are aligned
     const std::vector<TensorData> read = read_safetensors(file);
     CHECK(read[0].name == "b");
     CHECK(read[1].name == "c");
@@ -188,7 +188,7 @@ TEST_CASE("safetensors: as many tensors as a header has room for are read withou
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     constexpr int count = 20'000;
 #else
-    constexpr int count = 100'000; // with the square of them that takes minutes
+    constexpr int count = 100'000; // an algorithm quadratic in this takes minutes
 #endif
     const TemporaryFolder folder;
     std::string header;

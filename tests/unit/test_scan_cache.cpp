@@ -53,7 +53,7 @@ std::string status(MadeHost &host) {
     return plugin["status"].get<std::string>() + " " + plugin["code"].get<std::string>();
 }
 
-// How many tries of a plugin left a trace: the fixture writes one byte each time it is registered.
+// Counts the trials of a plugin: the fixture writes one byte each time it is registered.
 class Tries {
   public:
     explicit Tries(const std::filesystem::path &file) : file_(file) {
@@ -105,7 +105,7 @@ TEST_CASE("a plugin that was changed is tried again") {
     const auto plugin = place.plugin("libcounts_tries.so");
     const Tries tries(place.directory.path() / "tries");
     { auto host = place.host(plugin); }
-    place.plugin("libcounts_tries.so"); // the same bytes in a new file
+    place.plugin("libcounts_tries.so"); // the same content in a new file
     { auto host = place.host(plugin); }
     CHECK(tries.count() == 2);
 }
@@ -202,7 +202,7 @@ TEST_CASE("a cache in a folder that others may write to is not believed: they co
     REQUIRE(chmod(folder.c_str(), 0755) == 0);
     { auto host = place.host(plugin); }
     CHECK(tries.count() == 3);
-    if (geteuid() == 0) { // only root gives folders away
+    if (geteuid() == 0) { // only root may give folders away
         REQUIRE(chown(folder.c_str(), 4242, 0) == 0);
         auto host = place.host(plugin);
         CHECK(host.logged("the folder '" + folder + "' belongs to user 4242") == 1);
@@ -223,7 +223,7 @@ TEST_CASE("a cache in whose place others could put another folder is not used") 
         CHECK(host.logged("in place of the folder '" + shared + "/opdock': everybody may write to") == 1);
     }
     CHECK_FALSE(std::filesystem::exists(shared + "/opdock"));
-    REQUIRE(chmod(shared.c_str(), 01777) == 0); // now nobody may touch what is somebody else's
+    REQUIRE(chmod(shared.c_str(), 01777) == 0); // now nobody may replace other users' files
     { auto host = place.host(plugin); }
     { auto host = place.host(plugin); }
     CHECK(tries.count() == 2);
@@ -231,7 +231,7 @@ TEST_CASE("a cache in whose place others could put another folder is not used") 
 
 TEST_CASE("a link of somebody else in place of the cache's folder is not followed, and nothing there is touched") {
     if (geteuid() != 0) {
-        return; // only root gives links away
+        return; // only root may give links away
     }
     const Installed place;
     const auto plugin = place.plugin("libgood.so");
@@ -412,8 +412,8 @@ TEST_CASE("a cache that is damaged, or is none, is set aside and made anew") {
 
 namespace {
 
-// A table of six levels of pages, each of which has the next one as each of its children: 8 KiB a page, and more rows
-// than anybody can count. As https://sqlite.org/fileformat.html has it.
+// A table with six levels of pages, where every child of a page is the next page: 8 KiB a page, and more rows than
+// anybody can count. The format is described at https://sqlite.org/fileformat.html.
 std::string endless_pages(std::string file) {
     constexpr std::size_t page_bytes = 4096;
     const auto put = [](std::string &into, std::size_t at, std::uint32_t value, std::size_t bytes) {
@@ -425,7 +425,7 @@ std::string endless_pages(std::string file) {
                              "ab",
                              7); // path "a", host "b", an empty blob, sum 0
     REQUIRE(file.size() == 2 * page_bytes);
-    file.resize(page_bytes); // the first page has the schema
+    file.resize(page_bytes); // the first page holds the schema
     constexpr std::uint32_t levels = 6;
     for (std::uint32_t level = 0; level < levels; ++level) {
         const std::uint32_t child = level + 1 < levels ? level + 3 : 0;
@@ -445,7 +445,7 @@ std::string endless_pages(std::string file) {
             put(page, header + std::size_t{2} * cells, static_cast<std::uint32_t>(end), 2);
             ++cells;
         }
-        page[0] = child != 0 ? 2 : 10; // a page of an index, within or at its edge
+        page[0] = child != 0 ? 2 : 10; // an index page: interior or leaf
         put(page, 3, cells, 2);
         put(page, 5, static_cast<std::uint32_t>(end), 2);
         if (child != 0) {
@@ -453,7 +453,7 @@ std::string endless_pages(std::string file) {
         }
         file += page;
     }
-    put(file, 28, levels + 1, 4); // pages of the file
+    put(file, 28, levels + 1, 4); // number of pages in the file
     return file;
 }
 
@@ -536,7 +536,7 @@ TEST_CASE("a cache that is set aside takes the place of none that was set aside 
     CHECK(begins(".damaged", "damaged for the 1. time"));
     CHECK(begins(".damaged-2", "damaged for the 2. time"));
     CHECK(begins(".damaged-8", "damaged for the 8. time"));
-    CHECK(begins(".damaged-9", "damaged for the 11. time")); // a disk is not filled with them
+    CHECK(begins(".damaged-9", "damaged for the 11. time")); // they do not fill the disk
     CHECK_FALSE(std::filesystem::exists(place.file.string() + ".damaged-10"));
 }
 
@@ -545,7 +545,7 @@ TEST_CASE("hosts of two versions that share a cache take nothing away from each 
     const auto plugin = place.plugin("libdies_after_counting.so");
     const Tries tries(place.directory.path() / "tries");
     { auto host = place.host(plugin); }
-    // As if that had been another version, for which this one is nothing, nor the other way round.
+    // As if another version had written it: neither version can use the other's rows.
     SQLite::Database(place.file.string(), SQLite::OPEN_READWRITE).exec("UPDATE scans SET host = 'newer'");
     { auto host = place.host(plugin); }
     CHECK(tries.count() == 2);
@@ -605,7 +605,7 @@ TEST_CASE("a cache that cannot be written is one warning, and calls are served")
     SUBCASE("its folder is a link to itself") {
         std::filesystem::create_symlink("cache", place.directory.path() / "cache");
     }
-#if !defined(__SANITIZE_THREAD__) // whose run-time library writes a file in the probe
+#if !defined(__SANITIZE_THREAD__) // its run-time library writes a file in the probe
     SUBCASE("no file may grow") {
         std::filesystem::create_directories(place.file.parent_path());
     }
@@ -708,7 +708,7 @@ TEST_CASE("kill -9 while the cache is written loses nothing that was written bef
             }
         }
         close(ends[1]);
-        // Some writes are seen to be done; the one after them is interrupted somewhere.
+        // Some writes are seen to complete; the next one is interrupted somewhere.
         const unsigned wanted = 1 + random() % 4;
         char done[8];
         unsigned written = 0;
@@ -719,7 +719,7 @@ TEST_CASE("kill -9 while the cache is written loses nothing that was written bef
         }
         const auto spins = random() % 200'000;
         for (std::uint64_t i = 0; i < spins; ++i) {
-            asm volatile(""); // for a while
+            asm volatile(""); // busy for a while
         }
         kill(child, SIGKILL);
         waitpid(child, nullptr, 0);

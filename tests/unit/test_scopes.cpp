@@ -54,7 +54,7 @@ TEST_CASE("scopes nest item by item") {
     const Scope outer(*t.host, t.host.policy("prefer", "vendor"));
     {
         const Scope inner(*t.host, t.host.policy("deny_vendors", "acme"));
-        CHECK(t.added() == 1); // vendor first, but acme is denied
+        CHECK(t.added() == 1); // vendors come first, but acme is denied
         {
             const Scope innermost(*t.host, t.host.policy("per_op", "test.add=reference"));
             CHECK(t.added() == 3);

@@ -20,7 +20,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Directories where plugins can be, all below one.
+// Directories where plugins can be, all below one root.
 class Tree {
   public:
     std::string path(const std::string &name = {}) const { return (root_.path() / name).string(); }
@@ -38,7 +38,7 @@ class Tree {
         return search_plugins(input, make_environment("PLUGIN_", raw, secure));
     }
 
-    // Paths of the candidates, relative to the tree.
+    // Paths of the candidates, relative to the root.
     Names found(const SearchResult &result) const {
         Names names;
         for (const PluginCandidate &candidate : result.candidates) {

@@ -74,7 +74,7 @@ TEST_CASE("a comma or semicolon at the end of a list begins no entry") {
     CHECK(texts("acme , ", ",") == Texts{"acme"});
     CHECK(texts("gelu=default;", ";") == Texts{"gelu=default"});
     CHECK(texts("/opt/acme,", ",:") == Texts{"/opt/acme"});
-    CHECK(texts("/opt/acme:", ",:") == Texts{"/opt/acme", ""}); // the working directory to other programs
+    CHECK(texts("/opt/acme:", ",:") == Texts{"/opt/acme", ""}); // other programs read "" as the working directory
     CHECK(texts("default|", "|") == Texts{"default", ""});
     CHECK(texts(",acme", ",") == Texts{"", "acme"});
 }

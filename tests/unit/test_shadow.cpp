@@ -153,7 +153,7 @@ TEST_CASE("what its shadow disagrees with leaves the chain where the rule says d
     host.add("default.one", OPDOCK_KIND_DEFAULT, "", 1);
     host.add("reference.other", OPDOCK_KIND_REFERENCE, "", 2);
     Rows rows;
-    CHECK(rows.added(host.op()) == 1); // it was computed already
+    CHECK(rows.added(host.op()) == 1); // already computed
     CHECK(rows.added(host.op()) == 2);
     CHECK(rows.added(host.op()) == 2);
     const std::string why =
@@ -193,7 +193,7 @@ std::vector<float> values_in(const std::string &file, const std::string &name) {
     return values;
 }
 
-// The only file of the folder.
+// The only file in the folder.
 std::string file_in(const std::filesystem::path &folder) {
     std::vector<std::string> files;
     for (const auto &entry : std::filesystem::directory_iterator(folder)) {
@@ -367,7 +367,7 @@ TEST_CASE("a call that fails is not compared, and falls back as ever") {
     CHECK(rows.added(host.op()) == 0);
     CHECK(reference.calls == 1);
     CHECK(shadows_of(host, "default.bad") == counts(0, 0, 0));
-    CHECK(shadows_of(host, "reference.good") == counts(0, 0, 1)); // it has none but itself
+    CHECK(shadows_of(host, "reference.good") == counts(0, 0, 1)); // it would only have itself
 }
 
 TEST_CASE("prepared calls have shadows") {

@@ -21,7 +21,7 @@ std::string parse_error(std::string_view text) {
     return error_of([text] { parse_signature(text); });
 }
 
-// Without the excerpt below it.
+// The first line of a message, without the excerpt below it.
 std::string first_line(std::string_view text) {
     const std::string error = parse_error(text);
     return error.substr(0, error.find('\n'));
@@ -39,7 +39,7 @@ std::string repeat(size_t times, std::string_view text) {
     return all;
 }
 
-// x0: f32[1], x1: f32[1], ...
+// Parameters x0: f32[1], x1: f32[1], ...
 std::string parameters(size_t count, const std::string &type = "f32[1]") {
     std::string all;
     for (size_t i = 0; i < count; ++i) {
@@ -252,7 +252,7 @@ TEST_CASE("bytes that a terminal would act on do not reach the message") {
           "             ^");
     CHECK(parse_error("f(x:\t\nT[n]\x01\x08\x0b\x1f\x7f\x80) -> ()") ==
           "signature, column 11: expected ')' or ',' in the list of inputs and attributes, found byte 0x01\n"
-          "    f(x:  T[n]?????" // in two pieces, or it has a trigraph
+          "    f(x:  T[n]?????" // two literals, because it would contain a trigraph
           "?) -> ()\n"
           "              ^");
     CHECK(first_line("f(x: T[\xc3\xa9]) -> ()") == "signature, column 8: expected a dim: a name in lower case, a "
@@ -396,7 +396,7 @@ TEST_CASE("an output may count a dim of outputs that is at most what a clause sa
     }
     CHECK(first_line("f(x: T[n]*) -> (y: T[m]*, m: i64[]) where m <= 4") ==
           "signature, column 17: 'm' is counted by an output, and so it cannot be a dim of a list");
-    // A dim that inputs have is theirs.
+    // A dim that an input has is determined by the input.
     CHECK(parse_signature("f(x: T[n]) -> (y: T[n], n: i64[])").outputs[1].counts == -1);
 }
 
@@ -421,7 +421,7 @@ TEST_CASE("a dim that first appears in a list belongs to its elements") {
           "signature, column 18: 'n' is another one in each element of a list; 'y' is not a list");
     CHECK(first_line("f(xs: T[...]*, y: T[...]) -> ()") ==
           "signature, column 16: '...' is another one in each element of a list; 'y' is not a list");
-    // Open axes are shared where they first appear outside of lists.
+    // Open axes are shared from their first appearance outside of lists.
     CHECK(parse_error("f(xs: T[n]*, y: T[...]) -> (z: T[...])") == "no error");
     CHECK(parse_error("f(x: T[...], ys: T[...]*) -> (z: T[...])") == "no error");
     CHECK(first_line("f(x: T[n]) -> (ys: T[n]*)") ==
@@ -469,7 +469,7 @@ TEST_CASE("a default must be one of its type") {
     CHECK(first_line("f(*, a: string = \"tanh) -> ()") ==
           "signature, column 18: this string has no closing '\"' before the end or a control character");
     for (const char *text :
-         {"\xff", "\xc3", "\xed\xa0\x80", "\xc2\x80"}) { // broken, and a control character of two bytes
+         {"\xff", "\xc3", "\xed\xa0\x80", "\xc2\x80"}) { // invalid UTF-8, and a two-byte control character
         CHECK(first_line("f(*, s: string = \"a" + std::string(text) + "\") -> ()") ==
               "signature, column 18: this string is not printable UTF-8");
     }

@@ -19,7 +19,7 @@ std::string conflict(std::string_view a, std::string_view b) {
     std::string why = "no conflict";
     const bool conflicts = compare_texts(a, b, &why) == Compatibility::conflict;
     CHECK((why != "no conflict") == conflicts);
-    // Which of the two came first makes no difference.
+    // The order of the two makes no difference.
     CHECK((compare_texts(b, a) == Compatibility::conflict) == conflicts);
     return why;
 }
@@ -69,7 +69,7 @@ TEST_CASE("an attribute that becomes a dim of appended outputs extends a signatu
           "'where k <= n' is only in one of them");
     CHECK(conflict("f(x: T[n], *, k: int, m: int) -> (y: T[k])", "f(x: T[n], *, k: int, m: int) -> (y: T[m])") ==
           "attribute 'k: int' is a dim in one of them only");
-    // The appended input's dim comes before the attribute's.
+    // The dim of the appended input comes before the attribute's.
     CHECK(compare_texts("f(x: T[n], *, k: int) -> (y: T[2*k], z: T[n+k]) where k <= n, k in 1|n",
                         "f(x: T[a], b: T[c]?, *, k: int) -> (y: T[2*k], z: T[a+k]) where k <= a, k in 1|a, c > k") ==
           Compatibility::extended_by);
@@ -132,7 +132,7 @@ TEST_CASE("two sets of dtypes for one variable that have one in common are compa
         CHECK(compare_texts("f(x: T[n], *, p: float = 0.0) -> ()", std::string("f(x: T[n]) -> () where ") + clause) ==
               Compatibility::extends);
     }
-    // Each variable for itself.
+    // Each variable is compared by itself.
     CHECK(compare_texts("f(x: T[n], w: U[n]) -> () where T in f32, U in f32|f16",
                         "f(x: T[n], w: U[n]) -> () where T in f32|f16, U in f16") == Compatibility::same);
 }

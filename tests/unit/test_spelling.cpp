@@ -13,13 +13,13 @@ TEST_CASE("names compare without the case of ASCII letters, and nothing else is 
     CHECK(same_name("Acme", "aCME"));
     CHECK_FALSE(same_name("acme", "acme2"));
     CHECK_FALSE(same_name("acm", "acme"));
-    CHECK_FALSE(same_name("\xc3\x84", "\xc3\xa4")); // Ä and ä: no locale decides what a name is
+    CHECK_FALSE(same_name("\xc3\x84", "\xc3\xa4")); // Ä and ä: names do not depend on a locale
     CHECK(folded("VENDOR:Acme_1") == "vendor:acme_1");
 }
 
 TEST_CASE("a misspelt word is traced to the nearest known one") {
     constexpr std::array<std::string_view, 4> known = {"default", "vendor", "reference", "strict"};
-    CHECK(nearest("vednor", known) == "vendor"); // swapped neighbours are one slip
+    CHECK(nearest("vednor", known) == "vendor"); // two swapped neighbours are one slip
     CHECK(nearest("VENDR", known) == "vendor");
     CHECK(nearest("referense", known) == "reference");
     CHECK(nearest("stric", known) == "strict");
@@ -40,7 +40,7 @@ TEST_CASE("a third of the letters may be wrong, and one of a short word") {
     CHECK_FALSE(finds("abcdwxyzi", "abcdefghi"));
     CHECK(finds("ax", "ab"));
     CHECK_FALSE(finds("xy", "ab"));
-    CHECK(finds("abcdefgh", "abcdef")); // two letters more
+    CHECK(finds("abcdefgh", "abcdef")); // two extra letters
     CHECK_FALSE(finds("abcdefghi", "abcde"));
 }
 
@@ -54,12 +54,12 @@ TEST_CASE("a slip is a letter more, a letter less, another one, or two neighbour
     }
     CHECK(finds("ba", "ab"));
     CHECK(finds("abdc", "abcd"));
-    CHECK(finds("badc", "abcd") == false); // two of them
+    CHECK(finds("badc", "abcd") == false); // two swaps
     for (const char *two : {"cab", "bca", "cba", "xaxbc", "xabcx", "a", "c", "axx", "xbx", "", "bxac"}) {
         CAPTURE(two);
         CHECK_FALSE(finds(two, "abc"));
     }
-    CHECK_FALSE(finds("abxc", "abcd")); // its neighbours are not those of the other
+    CHECK_FALSE(finds("abxc", "abcd")); // the neighbours differ
     CHECK_FALSE(finds("abcx", "abdc"));
 }
 
@@ -132,16 +132,16 @@ TEST_CASE("a name is shown whole and on one line") {
 
 TEST_CASE("controls of terminals and of the direction of writing are shown, whatever their encoding") {
     CHECK(visible("a\x1b]0;title\x07 b\r") == "a\\x1b]0;title\\x07 b\\x0d");
-    CHECK(visible("one\ntwo") == "one\ntwo"); // a line stays a line
+    CHECK(visible("one\ntwo") == "one\ntwo"); // line breaks stay
     CHECK(visible("\xc2\x9b"
-                  "2J") == "\\u009b2J"); // CSI in one character
+                  "2J") == "\\u009b2J"); // CSI as one character
     CHECK(visible("\u202egnp.so\u2066 \u200e\u061c\u2028") == "\\u202egnp.so\\u2066 \\u200e\\u061c\\u2028");
     CHECK(visible("a\u200bb\ufeff\u00ad \u2060 \uffff\u3164") == "a\\u200bb\\ufeff\\u00ad \\u2060 \\uffff\\u3164");
-    CHECK(visible("acme\U000e0041\U000e007f") == "acme\\U000e0041\\U000e007f"); // another text, of tags
+    CHECK(visible("acme\U000e0041\U000e007f") == "acme\\U000e0041\\U000e007f"); // tags make it a different text
     CHECK(visible("a\u115f\u1160\uffa0b") == "a\\u115f\\u1160\\uffa0b");
     CHECK(visible("\xff \xc3") == "\\xff \\xc3");
     CHECK(visible("\xe0\x80\x8a \xed\xa0\x80") ==
-          "\\xe0\\x80\\x8a \\xed\\xa0\\x80"); // longer than need be, a surrogate
+          "\\xe0\\x80\\x8a \\xed\\xa0\\x80"); // an overlong encoding, a surrogate
     CHECK(visible("gr\xc3\xbc\xc3\x9f \u4e2d\U0001f680") == "gr\xc3\xbc\xc3\x9f \u4e2d\U0001f680");
     CHECK(quote("\u202e\xc2\x85") == "'\\u202e\\u0085'");
     CHECK_FALSE(is_printable("a\u202e"));

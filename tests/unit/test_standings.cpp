@@ -21,22 +21,22 @@ const std::vector<std::string> three = {"a", "b", "c"};
 TEST_CASE("one that is slower in most rounds and by its median ranks behind") {
     CHECK(ranks_of({{2, 2, 2, 2, 2}, {1, 1, 1, 1, 1}}) == Ranks{2, 1});
     CHECK(ranks_of({{1, 1, 1, 1, 1}, {3, 3, 3, 3, 3}, {2, 2, 2, 2, 2}}) == Ranks{1, 3, 2});
-    CHECK(ranks_of({{1, 1, 1, 1, 1}, {9, 9}}) == Ranks{1, 2}); // that left early
+    CHECK(ranks_of({{1, 1, 1, 1, 1}, {9, 9}}) == Ranks{1, 2}); // the latter left early
     CHECK(ranks_of({}).empty());
     CHECK(ranks_of({{1}}) == Ranks{1});
 }
 
 TEST_CASE("what chance may explain is as fast") {
-    CHECK(ranks_of({{1, 1, 1, 1, 1}, {1.01, 1.01, 1.01, 1.01, 1.01}}) == Ranks{1, 1}); // by less than 2 %
-    CHECK(ranks_of({{1, 2, 1, 2, 1}, {2, 1, 2, 1, 2}}) == Ranks{1, 1});                // in three rounds of five
-    CHECK(ranks_of({{1, 1, 1, 1, 9}, {2, 2, 2, 2, 2}}) == Ranks{1, 1});                // in four of five
+    CHECK(ranks_of({{1, 1, 1, 1, 1}, {1.01, 1.01, 1.01, 1.01, 1.01}}) == Ranks{1, 1}); // slower by less than 2 %
+    CHECK(ranks_of({{1, 2, 1, 2, 1}, {2, 1, 2, 1, 2}}) == Ranks{1, 1});                // slower in three rounds of five
+    CHECK(ranks_of({{1, 1, 1, 1, 9}, {2, 2, 2, 2, 2}}) == Ranks{1, 1});                // slower in four of five
     const std::vector<double> two(15, 2);
     std::vector<double> one(15, 1);
     std::fill_n(one.begin(), 3, 9);
-    CHECK(ranks_of({one, two}) == Ranks{1, 2}); // in 12 of 15
+    CHECK(ranks_of({one, two}) == Ranks{1, 2}); // slower in 12 of 15
     std::fill_n(one.begin(), 4, 9);
     CHECK(ranks_of({one, two}) == Ranks{1, 1});
-    // Each as fast as the one before, and the last not as fast as the first: it is that which counts.
+    // Each is as fast as the one before, but the last is not as fast as the first, and only that counts.
     CHECK(ranks_of({{1, 1, 1, 1, 1}, {1.015, 1.015, 1.015, 1.015, 1.015}, {1.03, 1.03, 1.03, 1.03, 1.03}}) ==
           Ranks{1, 1, 2});
 }
@@ -51,7 +51,7 @@ TEST_CASE("who led before leads on until another one is clearly faster") {
     CHECK(leader_of({}).empty());
     CHECK(leader_of(std::vector{standing("a", 2, 20), standing("b", 1, 10)}) == "b");
     CHECK(leader_of(std::vector{standing("a", 1, 20), standing("b", 1, 10)}).empty());
-    CHECK(leader_of(std::vector{standing("a", 1, 20, "2"), standing("b", 1, 10, "1")}) == "a"); // the newest
+    CHECK(leader_of(std::vector{standing("a", 1, 20, "2"), standing("b", 1, 10, "1")}) == "a"); // the newest one leads
 }
 
 TEST_CASE("the fastest of what is permitted goes first, with its gain over the next") {
@@ -86,19 +86,19 @@ TEST_CASE("of equally fast ones the order decides") {
         lead_of(three, std::vector{standing("a", 2, 20), standing("b", 1, 10.1), standing("c", 1, 10)});
     REQUIRE(lead);
     CHECK(lead->from == 1);
-    CHECK(lead->next == "a"); // not one that is as fast
+    CHECK(lead->next == "a"); // not the one that is as fast
 }
 
 TEST_CASE("nobody passes one that was not timed with it") {
     CHECK_FALSE(lead_of(three, std::vector{standing("c", 1, 10)}));
     CHECK_FALSE(lead_of(three, {}));
     CHECK_FALSE(lead_of({}, std::vector{standing("c", 1, 10)}));
-    // It goes as far forward as the others were timed.
+    // It moves forward only past implementations that were timed with it.
     const std::optional<Lead> lead = lead_of(three, std::vector{standing("b", 2, 20), standing("c", 1, 10)});
     REQUIRE(lead);
     CHECK(lead->from == 2);
     CHECK(lead->to == 1);
-    // What an older measurement said is not compared.
+    // Results of an older measurement are not compared.
     const std::vector<RaceStanding> of_two = {standing("a", 2, 20, "2"), standing("b", 1, 10, "2"),
                                               standing("c", 1, 5, "1")};
     REQUIRE(lead_of(three, of_two));

@@ -1,4 +1,4 @@
-// Modules that the program takes away while the host is open.
+// Modules that the program removes while the host is open.
 #include <atomic>
 #include <thread>
 
@@ -14,7 +14,7 @@ using namespace opdock::test;
 
 namespace {
 
-// Registers `made`, which is not the host's to keep.
+// Registers `made`, which the host does not own.
 void add_temporary(MadeHost &host, Made &made, const std::string &id = "jit") {
     next_entry = [&](opdock_registry *registry) {
         declare(registry, test_ops[0]);
@@ -141,7 +141,7 @@ TEST_CASE("a plan that stayed null of a thread that ended does not go with a mod
 }
 
 TEST_CASE("a module that is taken away leaves the devices that another one provides") {
-    for (const char *id : {"a", "z"}) { // before and behind the provider's
+    for (const char *id : {"a", "z"}) { // before and after the provider's id
         CAPTURE(std::string(id));
         HostWithFake t;
         t.add("default.one", 1);
@@ -189,7 +189,7 @@ TEST_CASE("a kernel that is waited for may have the host load what it calls") {
     made.work = [&](const opdock_problem &, const opdock_call &) {
         runs = true;
         while (host->explain("test.add", nullptr, nullptr, {}).at("chain")[0] == "default.jit") {
-            std::this_thread::yield(); // until nobody finds it any more, so that it is waited for
+            std::this_thread::yield(); // until the module can no longer be found, and is only waited for
         }
         host->register_module("other", "", [](opdock_registry *) -> opdock_status { return OPDOCK_OK; });
         return OPDOCK_OK;

@@ -53,7 +53,7 @@ TEST_CASE("a token names the implementations it should, and no other") {
     const Implementation implementations[] = {
         {"default.cpu", Kind::default_, ""},      {"vendor.acme", Kind::vendor, "acme"},
         {"vendor.beta", Kind::vendor, "Beta"},    {"reference.cpp", Kind::reference, ""},
-        {"default.acme", Kind::default_, "acme"}, // a default that mentions a vendor is not the vendor's
+        {"default.acme", Kind::default_, "acme"}, // a default whose name mentions a vendor is not that vendor's
         {"vendor.cuda", Kind::vendor, "cuda"},
     };
     const struct {
@@ -92,7 +92,7 @@ TEST_CASE("only flagos depends on whether an implementation comes with opdock, a
         CHECK(parse_token(std::string("vendor:") + vendor, place).names("vendor.any", Kind::vendor, vendor, false));
     }
     CHECK_FALSE(parse_token("flagos", place).names("vendor.acme", Kind::vendor, "acme", true));
-    CHECK(parse_token("flagos", place).names("default.acme", Kind::default_, "acme", false)); // admission judged it
+    CHECK(parse_token("flagos", place).names("default.acme", Kind::default_, "acme", false)); // admission checked it
 }
 
 TEST_CASE("a company's name means opdock's plugin for its GPUs too, and not the other way round") {

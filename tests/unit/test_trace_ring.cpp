@@ -97,7 +97,7 @@ TEST_CASE("the latest calls are kept, and those they took the place of are count
     REQUIRE(trace.events.size() >= small.records - TraceRing::chunk);
     CHECK(trace.overwritten + trace.events.size() >= 1000);
     CHECK(trace.overwritten < 1000);
-    // In the order in which they began, the last one last.
+    // In the order in which they began.
     const auto by_begin = [](const core::TraceEvent &a, const core::TraceEvent &b) { return a.begin < b.begin; };
     CHECK(std::is_sorted(trace.events.begin(), trace.events.end(), by_begin));
 }
@@ -206,7 +206,7 @@ TEST_CASE("damaged and cut traces are refused or read as far as they hold togeth
         }
         CHECK(is_read_or_refused(changed));
     }
-    std::string slow = whole; // a clock so slow that times would be no numbers
+    std::string slow = whole; // a clock so slow that times would not be finite
     const double rate = 1e300;
     std::memcpy(&slow[offsetof(core::TraceHeader, nanoseconds_per_tick)], &rate, sizeof rate);
     CHECK(is_read_or_refused(slow));
@@ -233,7 +233,7 @@ TEST_CASE("a trace does not take the place of another file, of another trace's, 
         TraceRing first(path, small);
         CHECK(message_of([&] { TraceRing(path, small); }).find("put %p in the name") != std::string::npos);
     }
-    TraceRing again(path, small); // what a process left that was killed
+    TraceRing again(path, small); // left by a process that was killed
     again.remove();
     CHECK_FALSE(std::filesystem::exists(path));
 }
@@ -282,6 +282,6 @@ TEST_CASE("a forked child leaves the file to its parent, and may have one of its
     CHECK(trace.process == static_cast<uint64_t>(child));
     REQUIRE(trace.events.size() == 1);
     CHECK(trace.calls.at(trace.events[0].call).op == "gelu");
-    written.ring.add(cursor, call, 400, 401, OPDOCK_OK); // the parent goes on
+    written.ring.add(cursor, call, 400, 401, OPDOCK_OK); // the parent continues
     CHECK(written.read().events.size() == 2);
 }

@@ -36,7 +36,7 @@ opdock_status nobody_fails(const opdock_host_api * /*host*/, opdock_status statu
     return status;
 }
 
-// Whatever the bytes are: a registration, errors of it, or a rejection.
+// Any bytes must give a registration, errors in it, or a rejection.
 void take_apart(const std::vector<std::byte> &bytes) {
     try {
         const Transcript transcript = Transcript::parse(bytes);
@@ -110,7 +110,7 @@ TEST_CASE("replaying what a plugin did in its probe is like running its entry he
             CHECK(replayed.left_out() == ran.left_out());
             CHECK(find_difference(replayed.registration(), ran.registration()).value_or("none") == "none");
         }
-        keep_mapped(std::move(std::get<Loaded>(loaded))); // the functions of its registration are in it
+        keep_mapped(std::move(std::get<Loaded>(loaded))); // its registration points to functions in it
     }
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("every function of a replayed registration is a stand-in, and none is 
     const Registration registration = registrar.take();
     REQUIRE(registration.devices.size() == 1);
     const opdock_device_provider &device = registration.devices[0]->table;
-    // Calling what a process had that is gone would end this one.
+    // The functions belong to a process that is gone: calling them for real would crash this one.
     const DLDevice npu{static_cast<DLDeviceType>(device.dl_device_type), 0};
     void *nothing = nullptr;
     int32_t number = 0;
@@ -184,7 +184,7 @@ TEST_CASE("a transcript of another build is told apart by its first record") {
           offsetof(opdock_transcript_hello, device_size), offsetof(opdock_transcript_hello, op_size),
           offsetof(opdock_transcript_hello, impl_size), offsetof(opdock_transcript_hello, knob_size)}) {
         CAPTURE(field);
-        for (const int change : {-1, 1}) { // an older one, and a newer one
+        for (const int change : {-1, 1}) { // an older version, and a newer one
             other = own;
             other[5 + field] = static_cast<std::byte>(static_cast<int>(own[5 + field]) + change);
             CHECK_THROWS_WITH_AS(Transcript::parse(other), doctest::Contains("another version of opdock"), Rejected);
@@ -195,7 +195,7 @@ TEST_CASE("a transcript of another build is told apart by its first record") {
 }
 
 TEST_CASE("a record that claims more than it holds, or holds more than a probe sends, is none of a transcript") {
-    // Where the payload of the first record of this kind begins.
+    // Offset of the payload of the first record of this kind.
     const auto payload_of = [](const std::vector<std::byte> &bytes, int kind) {
         size_t at = 0;
         while (bytes.at(at) != static_cast<std::byte>(kind)) {
@@ -206,13 +206,13 @@ TEST_CASE("a record that claims more than it holds, or holds more than a probe s
         return at + 5;
     };
     std::vector<std::byte> knobs = sent_by("libregisters_everything.so");
-    const uint32_t many = 60000; // two are there
+    const uint32_t many = 60000; // only two are there
     std::memcpy(&knobs.at(payload_of(knobs, OPDOCK_RECORD_IMPL) + 1 + offsetof(opdock_impl, n_knobs)), &many,
                 sizeof many);
     CHECK_THROWS_WITH_AS(Transcript::parse(knobs), doctest::Contains("fewer knobs than it says"), Rejected);
     std::vector<std::byte> flags = sent_by("libregisters_everything.so");
     for (const int kind : {OPDOCK_RECORD_VENDOR, OPDOCK_RECORD_DEVICE, OPDOCK_RECORD_OP, OPDOCK_RECORD_IMPL}) {
-        std::byte &flag = flags.at(payload_of(flags, kind)); // whether there is a struct
+        std::byte &flag = flags.at(payload_of(flags, kind)); // tells if a struct follows
         CHECK(std::exchange(flag, std::byte{2}) == std::byte{1});
         CHECK_THROWS_WITH_AS(Transcript::parse(flags), doctest::Contains("a flag is neither 0 nor 1"), Rejected);
         flag = std::byte{1};
@@ -240,8 +240,8 @@ TEST_CASE("records out of their order are no transcript") {
         return bytes;
     };
     struct Order {
-        std::vector<int> kinds;    // that may come in this order
-        std::vector<int> not_next; // but then none of these
+        std::vector<int> kinds;    // may come in this order
+        std::vector<int> not_next; // must not come next
     };
     const Order orders[] = {
         {{},
@@ -271,7 +271,7 @@ TEST_CASE("records out of their order are no transcript") {
                                  Rejected);
         }
     }
-    std::vector<std::byte> headless = hello; // what a first record holds, in one of another kind
+    std::vector<std::byte> headless = hello; // a first record's content in a record of another kind
     headless[0] = std::byte{OPDOCK_RECORD_OPENED};
     CHECK_THROWS_WITH_AS(Transcript::parse(headless), doctest::Contains("it does not begin as a transcript does"),
                          Rejected);
@@ -302,7 +302,7 @@ TEST_CASE("knobs that are too many to be looked at are left out by both ends") {
         std::vector<std::byte> payload = {std::byte{1}};
         const auto *const raw = reinterpret_cast<const std::byte *>(&impl);
         payload.insert(payload.end(), raw, raw + sizeof impl);
-        payload.resize(payload.size() + 6 * sizeof(uint32_t), std::byte{0xff}); // texts that are null
+        payload.resize(payload.size() + 6 * sizeof(uint32_t), std::byte{0xff}); // null texts
         put(OPDOCK_RECORD_IMPL, payload);
         return bytes;
     };
@@ -313,7 +313,7 @@ TEST_CASE("knobs that are too many to be looked at are left out by both ends") {
 
 namespace {
 
-// Of a plugin that was opened, and what follows.
+// A transcript of a plugin that was opened, and of what follows.
 class MadeTranscript {
   public:
     MadeTranscript() {

@@ -59,7 +59,7 @@ TEST_CASE("a folder that cannot be read is a warning; one that is a file is as g
     const TemporaryDirectory directory;
     const std::string file = directory.write("file", "").string();
     CHECK(read({file}).warnings.empty());
-    const std::string name(300, 'x'); // longer than any folder's name may be
+    const std::string name(300, 'x'); // longer than a folder's name may be
     const TrustedKeys keys = read({directory.path().string() + "/" + name});
     REQUIRE(keys.warnings.size() == 1);
     CHECK(keys.warnings[0] == "The folder of trusted keys '" + directory.path().string() + "/" + name +
@@ -101,7 +101,7 @@ TEST_CASE("of a folder a thousand keys are used, and those behind them are told"
     const TemporaryDirectory directory;
     const std::string folder = directory.path().string();
     for (int i = 1000; i < 2000; ++i) {
-        directory.write(std::to_string(i) + ".pub", ""); // which holds no key
+        directory.write(std::to_string(i) + ".pub", ""); // contains no key
     }
     CHECK(read({folder}).warnings.size() == 1000);
     directory.write("2000.pub", "");

@@ -41,7 +41,7 @@ std::string message_of(Action action) {
     return "nothing was thrown";
 }
 
-// What a child process returned, or its signal as a negative number.
+// The exit status of a child process, or its signal as a negative number.
 int wait_for(pid_t child) {
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child);
@@ -54,7 +54,7 @@ TEST_CASE("what was tuned is found by who it is about, and by nobody else") {
     const TemporaryDirectory directory;
     const TuneDatabase database((directory.path() / "cache" / "tune.sqlite").string());
     CHECK(database.read(identity).empty());
-    CHECK_FALSE(std::filesystem::exists(database.path())); // reading makes nothing
+    CHECK_FALSE(std::filesystem::exists(database.path())); // reading creates nothing
     database.write(identity, {entry("n=1"), entry("n=2")});
     database.write(identity, {entry("n=2", "block=16")});
     const std::vector<TuneEntry> found = database.read(identity);
@@ -81,7 +81,7 @@ TEST_CASE("rows are listed and forgotten by what is asked for, and the others st
     const TuneDatabase database((directory.path() / "tune.sqlite").string());
     CHECK(database.rows({}).empty());
     CHECK(database.forget({}) == 0);
-    CHECK_FALSE(std::filesystem::exists(database.path())); // neither makes one
+    CHECK_FALSE(std::filesystem::exists(database.path())); // neither does this
     TuneIdentity other = identity;
     other.op = identity.op + "_other";
     other.device = "Another 2";
@@ -100,7 +100,7 @@ TEST_CASE("rows are listed and forgotten by what is asked for, and the others st
     TuneFilter filter;
     filter.device = "Another 2";
     CHECK(database.rows(filter).size() == 1);
-    filter.op = identity.op; // all that is given must fit
+    filter.op = identity.op; // all given fields must match
     CHECK(database.rows(filter).empty());
     CHECK(database.forget(filter) == 0);
     filter.device.reset();
@@ -130,7 +130,7 @@ TEST_CASE("what promises nothing across builds and has no build id is not kept")
     database.write(identity, {entry("n=1")});
     SQLite::Database(database.path(), SQLite::OPEN_READWRITE).exec("UPDATE configs SET version = ''");
     CHECK(database.rows({}).size() == 1);
-    CHECK(database.read(nameless).empty()); // nor is such a row, whoever wrote it
+    CHECK(database.read(nameless).empty()); // nor is such a row read, whoever wrote it
     CHECK_THROWS_AS(TuneDatabase("").write(identity, {entry("n=1")}), DatabaseError);
     CHECK(TuneDatabase("").read(identity).empty());
 }
@@ -204,13 +204,13 @@ TEST_CASE("a FIFO in place of the tuning database or of what lies beside it is a
 }
 
 TEST_CASE("a file without an end that keeps readers waiting is no tuning database, and nobody waits for it") {
-    const std::string path = "/proc/kmsg"; // by its mode a regular file
+    const std::string path = "/proc/kmsg"; // a regular file according to its mode
     const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
         return; // only root may read it
     }
     std::array<char, 8192> message{};
-    while (read(file, message.data(), message.size()) > 0) { // until there is none, and the next read would wait
+    while (read(file, message.data(), message.size()) > 0) { // until it is empty, and the next read would block
     }
     close(file);
     const std::string why = message_of([&] { (void)TuneDatabase(path).read(identity); });
@@ -316,7 +316,7 @@ TEST_CASE("a process that is killed while it writes leaves all of a write or not
         }
         close(ends[1]);
         char byte;
-        for (int i = 0; i < round % 4 + 1; ++i) { // somewhere in the next write
+        for (int i = 0; i < round % 4 + 1; ++i) { // interrupted somewhere in the next write
             REQUIRE(read(ends[0], &byte, 1) == 1);
         }
         kill(child, SIGKILL);
@@ -339,7 +339,7 @@ TEST_CASE("a database that another process keeps locked is an error after a whil
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        alarm(60); // one that waits without end dies, and the test fails
+        alarm(60); // a child that waits forever is killed, and the test fails
         const bool is_told = contains(message_of([&] { (void)database.read(identity); }), "is locked");
         _exit(is_told ? 0 : 1);
     }
@@ -352,10 +352,10 @@ TEST_CASE("a database that somebody else is about to write while it is made is w
     const TuneDatabase database((directory.path() / "tune.sqlite").string());
     SQLite::Database other(database.path(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     REQUIRE(chmod(database.path().c_str(), 0600) == 0);
-    other.exec("BEGIN IMMEDIATE"); // others may read, and SQLite does not wait to change the kind of journal
+    other.exec("BEGIN IMMEDIATE"); // others may read, and SQLite does not wait when it changes the journal mode
     const auto begin = std::chrono::steady_clock::now();
     CHECK(contains(message_of([&] { database.check(); }), "is locked"));
-    CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::seconds(1)); // it was tried again until then
+    CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::seconds(1)); // it was retried until then
     other.exec("ROLLBACK");
     CHECK_NOTHROW(database.write(identity, {entry("n=1")}));
 }

@@ -57,11 +57,11 @@ TEST_CASE("min and max take two values or more") {
     CHECK(value("min(n, rows, block, 7)", 9, 8, 6) == 6);
     CHECK(value("max(n, rows, block, 7)", 9, 8, 6) == 9);
     CHECK(value("min(max(n, 4, rows), 32, block)", 9, 8, 16) == 9);
-    CHECK(value("max(0 / 0, n, 0 / 0)", 3) == 3); // what has no value does not count, as with two
+    CHECK(value("max(0 / 0, n, 0 / 0)", 3) == 3); // operands without a value do not count, as with two
     CHECK(fault("max(n)") == "3: max expects two values or more");
     CHECK(fault("n > 0 ? 1 : min ()") == "16: min expects two values or more");
     CHECK(fault("min(max(n, 2))") == "3: min expects two values or more");
-    CHECK(fault("n2max(n)").starts_with("0: unknown function 'n2max'")); // and none that is called max
+    CHECK(fault("n2max(n)").starts_with("0: unknown function 'n2max'")); // nor one called max
     CHECK(fault("n_max(n)").starts_with("0: unknown function 'n_max'"));
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("names have letters of either case, underscores and, behind those, dig
     CHECK(value("2.5E1 + n", 1) == 26);
     CHECK(value("0.5*n", 4) == 2);
     CHECK(value("90 - 09") == 81);
-    const std::vector<std::string> of_the_parser = {"_pi", "_e", "sin", "sum", "avg"}; // which has such names itself
+    const std::vector<std::string> of_the_parser = {"_pi", "_e", "sin", "sum", "avg"}; // names of the parser itself
     const auto own = TuneExpression::parse("_pi + 2*_e + 4*sin + 8*sum + 16*avg", of_the_parser);
     REQUIRE(std::holds_alternative<TuneExpression>(own));
     CHECK(std::get<TuneExpression>(own).evaluate(std::vector<double>(5, 1)) == 31);
@@ -143,17 +143,17 @@ TEST_CASE("a faulty expression says where and what") {
     CHECK(fault("n}") == "1: unexpected '}'");
     CHECK(fault("n + {") == "4: unexpected '{'");
     CHECK(fault("n; n") == "1: unexpected ';'");
-    CHECK(fault("n ~ 1").find("unexpected '~'") == std::string::npos); // muParser says it
+    CHECK(fault("n ~ 1").find("unexpected '~'") == std::string::npos); // reported by muParser
     CHECK(fault("=") == "0: '=' assigns; a comparison is '=='");
     CHECK(fault("n =") == "2: '=' assigns; a comparison is '=='");
     CHECK(fault("n <= 1 && n >= 1 && n != 1 && n == 1").empty());
     for (const char *faulty : {"n +", "min(n", "min()", "n + min(rows, 2n)", "1 2", "n ~ 1", "(n", "n)"}) {
         CAPTURE(faulty);
         CHECK(fault(faulty) != "");
-        CHECK_FALSE(fault(faulty).ends_with('.')); // sentences follow it
+        CHECK_FALSE(fault(faulty).ends_with('.')); // more sentences follow
         CHECK_FALSE(fault(faulty).ends_with('\n'));
     }
-    CHECK(fault("_pi") != ""); // muParser's own constants are no part of the grammar
+    CHECK(fault("_pi") != ""); // muParser's own constants are not part of the grammar
     CHECK(fault("sin(n)") != "");
 }
 
@@ -173,5 +173,5 @@ TEST_CASE("expression bombs are refused, or cost next to nothing") {
         choices += "n>1?1:(";
     }
     (void)fault(choices);
-    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5)); // a guard against hanging, no timing
+    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5)); // guards against hanging; no benchmark
 }

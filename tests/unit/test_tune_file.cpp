@@ -33,12 +33,12 @@ std::vector<std::string> problems(const std::string &text) {
     return texts;
 }
 
-// The text of a file whose one section holds `body`.
+// The text of a file whose only section has this `body`.
 std::string section(const std::string &body) {
     return "schema: opdock.tune/1\nops:\n  scale:\n    " + body + "\n";
 }
 
-// A config as "a=1 b=2 c=word", names sorted.
+// A config as text, "a=1 b=2 c=word", sorted by name.
 std::string spelled(const NamedValues &config) {
     std::set<std::string> parts;
     for (const NamedValue &value : config) {
@@ -121,7 +121,7 @@ ops:
     CHECK(first.pinned[0].place.line == 20);
     CHECK(file.sections[2].op.text == "gelu");
 
-    // Printed and read again it says the same.
+    // Printed and read again, it is the same.
     const TuneFile again = parse(print_tune_file(file));
     CHECK(again.problems.empty());
     CHECK(print_tune_file(again) == print_tune_file(file));
@@ -258,7 +258,7 @@ TEST_CASE("a pinned entry has a key and a config and nothing else, and one that 
     CHECK(pinned("{keys: {n: 1}, key: {n: 1}, config: {block: 8}}") == "2 unknown field 'keys'; did you mean 'key'?");
     CHECK(pinned("{key: {n: 1}, config: 5}") == "1 config: expected a map, found a value");
     CHECK(pinned("{key: {n: one}, config: {block: 8}}") ==
-          "1 'n': expected an integer, true or false, found 'one'"); // of knobs alone there are words
+          "1 'n': expected an integer, true or false, found 'one'"); // only knobs may have words
     CHECK(pinned("{key: {n: 1}, config: {block: one}}") == "2");
     CHECK(pinned("5") == "1 a pinned entry: expected a map, found a value");
 }
@@ -277,13 +277,13 @@ TEST_CASE("merging joins what is for the same, and the later pins win") {
         merge_tune_files({parse(section("pinned: [{key: {n: 4000, rows: 2}, config: {block: 1}}]")),
                           parse(section("pinned: [{key: {rows: 2, n: 4096}, config: {block: 2}}]"))});
     REQUIRE(bucketed.sections.size() == 1);
-    REQUIRE(bucketed.sections[0].pinned.size() == 1); // both are for n=4096 rows=2, and of two the first would count
+    REQUIRE(bucketed.sections[0].pinned.size() == 1); // both apply to n=4096 rows=2; of two, the first would count
     CHECK(spelled(bucketed.sections[0].pinned[0].config) == "block=2");
 
     const TuneFile results = parse(section("{devices: A, pinned: [{key: {n: 1}, config: {block: 9}}]}"));
     const TuneFile pins = parse(section("{configs: [{block: 1}], pinned: [{key: {n: 1}, config: {block: 1}}]}"));
     const TuneFile ordered = merge_tune_files({pins, results});
-    REQUIRE(ordered.sections.size() == 2); // the first section that pins a call counts
+    REQUIRE(ordered.sections.size() == 2); // the first section that pins a call applies
     CHECK(spelled(ordered.sections[0].pinned.at(0).config) == "block=9");
     CHECK(spelled(ordered.sections[1].pinned.at(0).config) == "block=1");
     const TuneFile back = merge_tune_files({results, pins});
@@ -298,12 +298,12 @@ TEST_CASE("merging joins what is for the same, and the later pins win") {
     const TuneFile of_b =
         parse("schema: opdock.tune/1\nops:\n  b: {devices: A, pinned: [{key: {n: 1}, config: {block: 9}}]}\n");
     const TuneFile two_ops = merge_tune_files({both, of_b});
-    REQUIRE(two_ops.sections.size() == 3); // each op's stand together
+    REQUIRE(two_ops.sections.size() == 3); // the sections of each op stay together
     CHECK(two_ops.sections[0].op.text == "a");
     CHECK(spelled(two_ops.sections[1].pinned.at(0).config) == "block=9");
     CHECK(spelled(two_ops.sections[2].pinned.at(0).config) == "block=1");
 
-    // A section that is there already is no rival of itself, also behind one that pins.
+    // A section that already exists does not conflict with itself, even after one that pins.
     const TuneFile pins_first = parse(section("[{devices: A, pinned: [{key: {n: 1}, config: {block: 1}}]}, "
                                               "{configs: [{block: 1}]}]"));
     CHECK(merge_tune_files({pins_first, vendor}).sections.size() == 2);
@@ -434,7 +434,7 @@ TEST_CASE("a list is broken where a line would have more than a thousand bytes o
     };
     CHECK(printed(500).find("a, b") != std::string::npos);
     CHECK(printed(501).find("a,\n            b") != std::string::npos);
-    // What counts is the line that the next one is added to.
+    // The limit applies to the line to which the next item is appended.
     TuneFile file = parse(section("{devices: [1, 2, 3, 4], configs: [{block: 1}]}"));
     for (size_t i = 0; i < 4; ++i) {
         file.sections.at(0).devices.at(i).text = std::string(501, static_cast<char>('a' + i));
@@ -452,7 +452,7 @@ TEST_CASE("words are choices of knobs, and stay words when they are printed") {
     CHECK(file.problems.empty());
     const NamedValues &config = file.sections.at(0).configs.at(0);
     CHECK(config.at(0).value.word == "cpasync");
-    CHECK(config.at(1).value.word == "8"); // quoted: a text
+    CHECK(config.at(1).value.word == "8"); // quoted, so it is a text
     CHECK(file.sections[0].product.at(0).second.at(0).word == "null");
     const std::string printed = print_tune_file(file);
     CHECK(printed.find("{pipeline: cpasync, block: '8'}") != std::string::npos);
@@ -474,7 +474,7 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     CHECK(problems(product(256, 256)).empty());
     REQUIRE(parse(product(257, 256)).problems.size() == 1);
     CHECK(parse(product(257, 256)).problems[0].message == "the product comes to more than 65536 configs");
-    // Each is counted once more for a clause.
+    // With a clause, each config counts once more.
     const std::string where = "      where: block < vector\n";
     CHECK(problems(product(181, 181) + where).empty());
     const TuneFile file = parse(product(182, 181) + where);
@@ -500,7 +500,7 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     CHECK_THROWS_WITH(
         parse(repeated(expressions, 342)),
         "acme.tune.yaml:1368:7: more than 1024 expressions, each counted once for every 512 bytes that it begins");
-    std::string thirty_long_ones = "    - where: ['n > 1" + std::string(508, ' ') + "'"; // of 513 bytes each
+    std::string thirty_long_ones = "    - where: ['n > 1" + std::string(508, ' ') + "'"; // 513 bytes each
     for (int i = 1; i < 30; ++i) {
         thirty_long_ones += ",'n > 1" + std::string(508, ' ') + "'";
     }
@@ -616,7 +616,7 @@ both:
                                        "B=2 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4",
                                        "B=3 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4"});
 
-    // In opdock's grammar it is the same set.
+    // In opdock's grammar the set is the same.
     const TuneFile converted = parse(print_tune_file(file));
     for (const char *op : {"mm", "softmax", "by_name", "whole", "no_meta", "both"}) {
         CHECK(configs(converted, op) == configs(file, op));
@@ -630,10 +630,10 @@ TEST_CASE("a word of a FlagGems file may be empty, and stays a word") {
     CHECK(file.problems.empty());
     CHECK(configs(file, "mm") == expected);
     CHECK(configs(parse(print_tune_file(file)), "mm") == expected);
-    CHECK(problems("mm:\n  - META: {scenario: }\n").size() == 1); // nothing is no word
+    CHECK(problems("mm:\n  - META: {scenario: }\n").size() == 1); // a missing value is not a word
 }
 
-// As Triton does: what is launched is what stands outside.
+// As in Triton, the launch options outside of META are used.
 TEST_CASE("launch options inside of META do not count") {
     const TuneFile file = parse(R"(mm:
   - META: {B: 1, num_warps: 8, num_stages: 3, num_ctas: 2}
@@ -734,7 +734,7 @@ TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
     for (int i = 1; i < 200; ++i) {
         list += fmt::format(", {}", i);
     }
-    const std::string many = // of one value each: num_warps does not count here
+    const std::string many = // with one value each: num_warps does not count here
         fmt::format("  - {{gen: true, param_map: {{META: {{A: a, num_warps: b}}}}, a: {0}], b: {0}]}}\n", list);
     CHECK(problems("mm:\n" + many).empty()); // 40,000
     const Texts too_many = problems("mm:\n" + many + many);
@@ -763,7 +763,7 @@ TEST_CASE("what the lists of a FlagGems file generate is bounded over all of its
     }
     const TuneFile many = parse(text);
     REQUIRE(many.problems.size() == 1);
-    CHECK(many.problems[0].place.line == 4); // of the second op
+    CHECK(many.problems[0].place.line == 4); // in the second op
     CHECK(many.problems[0].message.starts_with("here the lists of the file come to more than 131072 values"));
     CHECK(many.sections.at(0).configs.size() == 28561);
     const TuneFile long_words = parse(op("op", std::string(1000, 'w')));
@@ -862,12 +862,12 @@ TEST_CASE("lists of a FlagGems file come to 65536 configs, and no more") {
     CHECK(problems(product("mm", 256, 256)).empty());
     CHECK(problems(product("mm", 257, 256)) ==
           Texts{"acme.tune.yaml:2:45: 'BLOCK_N': here the lists come to more than 65536 configs"});
-    // Of bmm there are two more for each, and what decides between those counts once more.
+    // For bmm there are two more choices of each config, and the expression that decides between them counts once more.
     CHECK(problems(product("bmm", 128, 128)).empty());
     CHECK(
         problems(product("bmm", 129, 128)) ==
         Texts{"acme.tune.yaml:2:5: here the file comes to more than 65536 configs; those of this entry are left out"});
-    // What comes before counts too.
+    // Earlier configs count too.
     const std::string one_more = "softmax:\n  - META: {B: 1}\n";
     CHECK(problems(product("mm", 256, 255) + one_more).empty());
     CHECK(problems(product("mm", 256, 256) + one_more).size() == 1);
@@ -896,11 +896,11 @@ TEST_CASE("what is no list where one is named is told") {
         return problems("mm:\n  - gen: true\n    param_map: {META: {B: " + source + "}}\n    " + lists + "\n");
     };
     CHECK(told("bs", "bs: [1, 2]").empty());
-    CHECK(told("7", "bs: [1]").empty()); // one value
+    CHECK(told("7", "bs: [1]").empty()); // a single value
     CHECK(told("bs", "bs: 5") == Texts{"acme.tune.yaml:4:9: 'bs': expected a list, found a value"});
     CHECK(told("'7'", "bs: [1]").size() == 1); // in quotes it is a name
     CHECK(told("bs", "bs: []").empty());
     CHECK(configs(parse("mm:\n  - gen: true\n    param_map: {META: {B: bs}}\n    bs: []\n"), "mm").empty());
     CHECK(problems("mm:\n  - gen: true\n    param_map: {META: 5}\n") ==
-          Texts{"acme.tune.yaml:3:23: META: expected a map, found a value"}); // a list of one
+          Texts{"acme.tune.yaml:3:23: META: expected a map, found a value"}); // as a list with one element
 }

@@ -1,4 +1,4 @@
-// For tests of what goes wrong.
+// Helpers for tests of errors.
 #pragma once
 
 #include <stdexcept>
@@ -7,7 +7,7 @@
 
 namespace opdock::test {
 
-// The Error that `action` throws. A test whose action does not throw fails.
+// The Error that `action` throws. The test fails if the action does not throw.
 template<class Action>
 core::Error thrown_by(Action action) {
     try {

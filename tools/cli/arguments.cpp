@@ -25,7 +25,7 @@ void refuse_line_feed(const std::string &word) {
     }
 }
 
-// Words for one thing, in these tools and in others: who knows one of them looks for it everywhere.
+// Synonyms, in these tools and in others: a user who knows one of them looks for it everywhere.
 constexpr std::array<std::string_view, 8> alike[] = {
     {"--in", "--input", "--inputs", "--shape", "--shapes"},
     {"--shapes", "--from"},
@@ -46,7 +46,7 @@ constexpr std::array<std::string_view, 8> alike[] = {
     {"--format", "--output-format"},
 };
 
-// "; did you mean '--in'?" for a word that means the same in another tool; "" when there is none.
+// "; did you mean '--in'?" for a synonym that another tool uses; "" if there is none.
 std::string same_elsewhere(const std::string &name, const std::vector<std::string> &known) {
     for (const auto &words : alike) {
         if (std::find(words.begin(), words.end(), name) != words.end()) {
@@ -60,7 +60,7 @@ std::string same_elsewhere(const std::string &name, const std::vector<std::strin
     return "";
 }
 
-// That is no option and no value behind one.
+// Returns the first word that is neither an option nor follows one; "" if there is none.
 std::string first_word(const std::vector<std::string> &arguments) {
     for (size_t i = 0; i < arguments.size(); ++i) {
         const bool is_behind_option = i > 0 && arguments[i - 1].starts_with('-');
@@ -71,7 +71,7 @@ std::string first_word(const std::vector<std::string> &arguments) {
     return "";
 }
 
-// The names that values without an option go by: no options, though boost has them among these.
+// The names of positional values. They are no options, although boost lists them as such.
 std::vector<std::string> positional_names(const po::positional_options_description &positional) {
     std::vector<std::string> names;
     constexpr unsigned most = 16;
@@ -85,7 +85,7 @@ bool is_one_of(const std::vector<std::string> &names, const std::string &name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// `shown`: as the user wrote it, with "=VALUE" where that stands there.
+// `shown`: as the user wrote it, including "=VALUE" if given.
 [[noreturn]] void refuse_unknown(const std::string &shown, const po::options_description &options,
                                  const std::vector<std::string> &positional) {
     std::vector<std::string> known;
@@ -95,7 +95,7 @@ bool is_one_of(const std::vector<std::string> &names, const std::string &name) {
         }
     }
     const std::string name = core::visible_line(shown.substr(0, shown.find('=')));
-    std::string hint = same_elsewhere(name, known); // more likely than a slip
+    std::string hint = same_elsewhere(name, known); // more likely than a typing mistake
     if (hint.empty()) {
         hint = did_you_mean(name, known);
     }

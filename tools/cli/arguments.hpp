@@ -1,4 +1,4 @@
-// The command line, by Boost.Program_options without its abbreviations: a script must not break when a new option makes
+// Command line parsing by Boost.Program_options, without abbreviations: a new option must not break scripts by making
 // a short spelling ambiguous.
 #pragma once
 
@@ -12,37 +12,37 @@
 
 namespace opdock::cli {
 
-// `arguments` without the program's name; --format as read_format() has it. Throws UsageError, with near misses for an
-// option that does not exist, and for a word of several lines: what such a name has after a line feed would stand in
-// messages as a line of its own. The value of the option `prose` may have several.
+// `arguments` without the program's name; --format as for read_format(). Throws UsageError, with near misses, for an
+// unknown option, and for an argument with line feeds: in a message, the text after a line feed would look like a line
+// of its own. Only the value of the option `prose` may have several lines.
 boost::program_options::variables_map
 parse_arguments(const std::vector<std::string> &arguments, const boost::program_options::options_description &options,
                 const boost::program_options::positional_options_description &positional = {},
                 const std::string &prose = "");
 
-// "; did you mean '--out'?" for an option that means what one of `options` does, such as "output"; "" for any other.
+// "; did you mean '--out'?" for a synonym of one of `options`, such as "output"; "" for any other.
 std::string same_among(const std::vector<const char *> &options, const std::string &option);
 
-// True where `option` is one that a command takes. --format is taken where --json is, and not listed.
+// True if a command takes `option`. --format is taken where --json is, and need not be listed.
 bool takes(const std::vector<const char *> &options, const std::string &option);
 
-// A path as the user of a shell means it: relative to where they are. Throws UsageError when it is empty, or where they
-// are has a line feed in its name.
+// Makes a path of the command line absolute, from the working directory. Throws UsageError if `path` is empty or the
+// name of the working directory has a line feed.
 std::string absolute_path(const std::string &path);
 
-// The name of an op as opdock has it: "gelu_bwd" for "dgelu", which is Transformer Engine's.
+// opdock's name of an op: "gelu_bwd" for Transformer Engine's "dgelu".
 std::string op_called(const std::string &name);
 
-// The only one of `words`, as op_called() has it; "" where there is none. Throws UsageError for a second one.
+// The only one of `words`, as op_called() returns it; "" if there is none. Throws UsageError for a second word.
 std::string one_op(const std::vector<std::string> &words);
 
-// A whole number in this range. Throws UsageError.
+// Parses a whole number in this range. Throws UsageError.
 uint64_t parse_number(const std::string &text, const std::string &option, uint64_t minimum, uint64_t maximum);
 
-// The index of `text` among the values that `option` has. Throws UsageError, with near misses.
+// The index of `text` among the values of `option`. Throws UsageError, with near misses.
 size_t parse_choice(const std::string &text, const std::string &option, const std::vector<std::string> &values);
 
-// Seconds: "90", "90s", "500ms", "2m", "1h". Throws UsageError.
+// Parses a duration to seconds: "90", "90s", "500ms", "2m", "1h". Throws UsageError.
 double parse_duration(const std::string &text, const std::string &option);
 
 } // namespace opdock::cli

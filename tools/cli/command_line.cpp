@@ -159,7 +159,7 @@ void CommandLine::need(Names some, Names others, const char *message) {
 }
 
 Asked CommandLine::parse(const std::vector<std::string> &arguments) {
-    po::options_description all = description_; // whose help has no word of these
+    po::options_description all = description_; // its help does not list positional words
     if (!words_.empty()) {
         all.add_options()(words_.c_str(), po::value<Texts>());
     }

@@ -10,7 +10,7 @@
 namespace opdock::cli {
 
 int run_tool(const std::string &tool, const std::function<int()> &body) {
-    // Who started this may have ignored it, and then nobody knows how a child ended.
+    // The parent process may have set SIG_IGN, and then the exit status of a child would be lost.
     (void)std::signal(SIGCHLD, SIG_DFL);
     try {
         const int code = body();
@@ -26,7 +26,7 @@ int run_tool(const std::string &tool, const std::function<int()> &body) {
         std::cout.flush();
         std::cerr << tool << ": " << printable(failure.what()) << '\n';
         return failure.code;
-    } catch (const std::filesystem::filesystem_error &error) { // has names of files in it, and one line
+    } catch (const std::filesystem::filesystem_error &error) { // what() contains file names, and is one line
         std::cout.flush();
         std::cerr << tool << ": " << core::visible_line(error.what()) << '\n';
         return exit_absent;

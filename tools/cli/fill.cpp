@@ -9,8 +9,8 @@
 namespace opdock::cli {
 namespace {
 
-// `word` in parts that are no wider than `room`: behind the first of `separators` if it is wider itself, those that
-// still are behind the next, and where none is left, anywhere.
+// Breaks `word` into parts no wider than `room`: after the first of `separators` if `word` is too wide, parts that are
+// still too wide after the next separator, and anywhere once no separators are left.
 void add_broken(std::vector<std::string> &parts, std::string_view word, size_t room,
                 std::span<const std::string_view> separators) {
     if (columns(word.substr(0, word.find_last_not_of(' ') + 1)) <= room) {
@@ -18,14 +18,14 @@ void add_broken(std::vector<std::string> &parts, std::string_view word, size_t r
         return;
     }
     while (!word.empty()) {
-        size_t end = std::min(room, word.size()); // as many bytes are no more columns
+        size_t end = std::min(room, word.size()); // never more than this many columns
         if (!separators.empty()) {
             end = std::min(word.find(separators.front()), word.size() - 1) + 1;
         }
         while (end < word.size() && columns(word.substr(end, 1)) == 0) { // inside a character
             ++end;
         }
-        end = std::min(word.find_first_not_of(' ', end), word.size()); // blanks belong to what they follow
+        end = std::min(word.find_first_not_of(' ', end), word.size()); // blanks belong to the text before them
         if (separators.empty()) {
             parts.emplace_back(word.substr(0, end));
         } else {
@@ -39,7 +39,7 @@ void add_broken(std::vector<std::string> &parts, std::string_view word, size_t r
 
 std::string fill(const std::vector<std::string> &pieces, size_t begin, size_t hanging, size_t width) {
     std::string text;
-    std::string blanks; // of the piece before, in case the line goes on
+    std::string blanks; // after the previous piece; written only if the line continues
     size_t column = begin;
     for (const std::string &piece : pieces) {
         const size_t end = piece.find_last_not_of(' ') + 1; // npos + 1 is 0
@@ -81,7 +81,7 @@ std::vector<std::string> broken_words(const std::vector<std::string> &words, siz
 std::vector<std::string> parameters_of(std::string_view signature) {
     std::vector<std::string> pieces;
     size_t begin = 0;
-    int depth = 0; // in the brackets of a shape
+    int depth = 0; // nesting of brackets in a shape
     for (size_t i = 1; i < signature.size(); ++i) {
         depth += signature[i] == '[' ? 1 : signature[i] == ']' ? -1 : 0;
         const std::string_view rest = signature.substr(i + 1);

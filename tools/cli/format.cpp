@@ -12,7 +12,7 @@ bool has_csv(const po::options_description &options) {
     return options.find_nothrow("csv", false) != nullptr;
 }
 
-// All formats in words; `table` is what stands for the first one.
+// All formats as text; `table` describes the first one.
 std::string formats(const po::options_description &options, const std::string &table) {
     return table + (has_csv(options) ? ", csv or json" : " or json");
 }
@@ -40,7 +40,7 @@ void read_format(const po::options_description &options, po::variables_map &valu
     if (format == "table") {
         values.erase("format");
     }
-    if (format == "json") { // the value is what boost has for an option without one
+    if (format == "json") { // boost's value of an option without one
         values.emplace("json", po::variable_value(std::string(), false));
     }
 }

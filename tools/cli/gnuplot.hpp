@@ -1,20 +1,20 @@
-// Drawings by gnuplot.
+// Plots made with gnuplot.
 #pragma once
 
 #include <string>
 
 namespace opdock::cli {
 
-// Throws Failure when there is no gnuplot: to be called before anything is measured.
+// Throws Failure if there is no gnuplot: call it before anything is measured.
 void require_gnuplot();
 
-// In double quotes; of a plugin's strings only what means nothing to gnuplot.
+// `text` in double quotes, without characters that are special to gnuplot: it may come from a plugin.
 std::string gnuplot_text(const std::string &text);
 
-// The SVG that it makes of a script. Throws Failure with what it said.
+// Returns the SVG that gnuplot makes of a script. Throws Failure with gnuplot's message.
 std::string run_gnuplot(const std::string &script);
 
-// Throws UsageError unless the file that --plot names ends in .svg, or has no ending.
+// Throws UsageError unless the file name given to --plot ends in .svg, or has no extension.
 void check_plot_name(const std::string &path);
 
 } // namespace opdock::cli

@@ -14,7 +14,7 @@ extern "C" void remember(int signal) {
 void handle(int signal, void (*handler)(int)) {
     struct sigaction action = {};
     action.sa_handler = handler;
-    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART; // the second one does what it always does
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART; // a second signal has its default effect
     sigaction(signal, &action, nullptr);
 }
 

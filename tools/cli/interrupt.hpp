@@ -1,9 +1,9 @@
-// Ctrl-C and SIGTERM, asked about instead of ending the program: what was measured is kept and shown.
+// Ctrl-C and SIGTERM as a flag to poll, without the end of the program: measurements so far are kept and shown.
 #pragma once
 
 namespace opdock::cli {
 
-// While there is one, the first signal is only remembered; a second one of the same kind ends the program.
+// While an object of this class exists, the first signal is only recorded; a second one of that kind ends the program.
 class Interrupts {
   public:
     Interrupts();
@@ -11,7 +11,7 @@ class Interrupts {
     Interrupts(const Interrupts &) = delete;
     Interrupts &operator=(const Interrupts &) = delete;
 
-    // The signal that came, or 0.
+    // The signal that was received, or 0.
     int signal() const;
 };
 

@@ -1,5 +1,5 @@
-// Opens the host for a tool. A tool prints what it was asked for, so of the host's log only what needs attention is
-// shown.
+// Opens the host for a tool. A tool prints what the user requested, so only the part of the host's log that needs
+// attention is shown.
 #pragma once
 
 #include <cerrno>
@@ -20,8 +20,8 @@
 
 namespace opdock::cli {
 
-// Each line of a message with the message's beginning, "[opdock] [LEVEL] ", and indented from the second on, as the
-// host writes them itself.
+// Writes each line of a message with the message's prefix, "[opdock] [LEVEL] ", and an indentation from the second line
+// on, as the host does itself.
 inline void write_log_line(const std::string &message) {
     constexpr std::string_view name = "[opdock] ";
     const size_t end = message.starts_with(name) ? message.find("] ", name.size()) : std::string::npos;
@@ -36,7 +36,7 @@ inline void write_log_line(const std::string &message) {
     std::cerr << lines + "\n";
 }
 
-// Throws Failure when a module cannot be looked at: whoever names one on the command line wants that one.
+// Throws Failure if a module cannot be accessed: a module named on the command line is required.
 inline void look_at_module(const std::string &module, const std::string &option = "--modules") {
     struct stat status = {};
     if (::stat(module.c_str(), &status) == 0) {
@@ -55,24 +55,24 @@ inline void look_at_module(const std::string &module, const std::string &option 
                   "directories above it");
 }
 
-// Whether the user asked for the log as it is.
+// True if the user requested the unfiltered log.
 inline bool log_is_wanted() {
     return secure_getenv(variable_name("LOG_LEVEL").c_str()) != nullptr;
 }
 
-// Leaves PLUGIN_TRACE and PLUGIN_RECORD without effect: a tool that makes calls of its own would overwrite what a
-// program's calls left. Before other threads run.
+// Disables PLUGIN_TRACE and PLUGIN_RECORD: a tool that makes calls itself would overwrite the files of a program's
+// calls. Call it before other threads run.
 inline void observe_no_calls() {
     for (const char *variable : {"TRACE", "RECORD"}) {
         ::unsetenv(variable_name(variable).c_str());
     }
 }
 
-// Which plugins are tried that the scan cache knows: none, those of `modules` that it keeps from being tried, all.
+// Plugins of the scan cache to try again: none, those of `modules` that the cache excludes, all.
 enum class Again { none, modules, all };
 
-// Throws as look_at_module does. Warnings and errors go to `write`, made printable; so does all else if `whole_log` is
-// set or PLUGIN_LOG_LEVEL asks for it.
+// Throws like look_at_module. Warnings and errors go to `write`, made printable; the rest of the log does too if
+// `whole_log` is set or PLUGIN_LOG_LEVEL asks for it.
 inline Host open_host(const std::vector<std::string> &modules, bool whole_log,
                       const std::function<void(const std::string &)> &write = write_log_line,
                       Again again = Again::none) {

@@ -34,9 +34,9 @@ std::string_view variable(const char *name) {
     return value == nullptr ? "" : value;
 }
 
-// A terminal that does not know its size says 0.
+// A terminal of unknown size reports 0.
 size_t width_of_terminal() {
-    constexpr size_t narrowest = 40; // below, a column would be a word wide
+    constexpr size_t narrowest = 40; // any narrower, and a column would hold a single word
     winsize size{};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
         return Page::usual_width;

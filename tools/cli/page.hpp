@@ -1,4 +1,4 @@
-// What text is laid out for: a terminal or a file.
+// The layout of text: for a terminal or a file.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ enum class Tint { plain, heading, good, bad, doubtful, quiet };
 
 class Page {
   public:
-    // Files have this width too, so that what is printed there does not depend on who looks.
+    // Also used for files, so that their content does not depend on the terminal.
     static constexpr size_t usual_width = 80;
 
     explicit Page(bool colour, size_t width = usual_width, bool breaks_words = false)
         : colour_(colour), width_(width), breaks_words_(breaks_words) {}
 
     std::string paint(Tint tint, std::string_view text) const;
-    // In columns. What has blanks is broken before it is wider.
+    // Width in columns. Text with blanks is broken to fit.
     size_t width() const { return width_; }
-    // Whether a word that is wider is broken too, as on a terminal. In a file paths stay whole.
+    // True if words wider than that are broken too, as on a terminal. In a file paths stay whole.
     bool breaks_words() const { return breaks_words_; }
 
   private:
@@ -29,8 +29,8 @@ class Page {
     bool breaks_words_;
 };
 
-// As wide as the terminal that stdout is, and with colour unless its user asked for none (NO_COLOR, TERM=dumb). Where
-// stdout is no terminal, of the usual width and without colour.
+// For a terminal as stdout: its width, and colour unless the user disabled it (NO_COLOR, TERM=dumb). Otherwise the
+// usual width, without colour.
 Page page_of_stdout();
 
 } // namespace opdock::cli

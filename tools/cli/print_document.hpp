@@ -1,4 +1,4 @@
-// A JSON document as every tool prints one.
+// Output of JSON documents, the same for all tools.
 #pragma once
 
 #include <iostream>
@@ -16,13 +16,13 @@ std::string document_text(const Json &document) {
     return printable_json(document.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-// With its members in this order.
+// Prints the members in their order in the document.
 inline void print_in_order(const nlohmann::ordered_json &document) {
     std::cout << document_text(document) << '\n';
 }
 
-// The same of a document with one more member, a list of what `entry_of` makes of each of `values`. One entry at a time
-// is in memory: a list of 200,000 takes a gigabyte as one document.
+// Prints a document with one more member, a list of the results of `entry_of` for `values`. Only one entry at a time is
+// in memory: a list of 200,000 takes a gigabyte as one document.
 template<class Values, class EntryOf>
 void print_with_list(nlohmann::ordered_json document, const char *name, const Values &values, EntryOf entry_of) {
     constexpr std::string_view end = "]\n}";
@@ -37,7 +37,7 @@ void print_with_list(nlohmann::ordered_json document, const char *name, const Va
     std::cout << (is_first ? "" : "\n  ") << end << '\n';
 }
 
-// The schema first, for those who look at the beginning only; else as nlohmann sorts them.
+// Prints the schema first, for readers of the beginning only; the other members in nlohmann's order.
 inline void print_document(const nlohmann::json &document) {
     nlohmann::ordered_json shown;
     shown["schema"] = document.at("schema");

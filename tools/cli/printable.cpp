@@ -18,8 +18,8 @@ std::string printable_line(std::string_view text) {
 
 std::string printable_json(std::string_view document) {
     std::string result;
-    // Outside strings there is nothing but ASCII, and in them no control character of ASCII but this one stands as it
-    // is.
+    // Outside strings JSON is ASCII. Inside strings this is the only ASCII control character that may occur without an
+    // escape sequence.
     for (size_t i = 0; i < document.size();) {
         const std::string_view character =
             document.substr(i, std::max<size_t>(core::character_bytes(document.substr(i)), 1));
@@ -27,7 +27,7 @@ std::string printable_json(std::string_view document) {
         if (character == "\x7f") {
             result += "\\u007f";
         } else if (character.size() == 4 && !core::is_printable(character)) {
-            // JSON has no \U: it writes such a character as two.
+            // JSON has no \U: such a character becomes a surrogate pair.
             const std::string quoted = nlohmann::json(std::string(character)).dump(-1, ' ', true);
             result.append(quoted, 1, quoted.size() - 2);
         } else {

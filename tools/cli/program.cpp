@@ -41,8 +41,8 @@ struct Pipe {
         into = core::Descriptor(ends[1]);
     }
 
-    core::Descriptor from; // is read from
-    core::Descriptor into; // is written to
+    core::Descriptor from; // the end to read from
+    core::Descriptor into; // the end to write to
 };
 
 pid_t start(Program program, const Pipe &in, const Pipe &out, const Pipe &err) {
@@ -64,7 +64,7 @@ pid_t start(Program program, const Pipe &in, const Pipe &out, const Pipe &err) {
     return process;
 }
 
-// Whatever there is to read; the pipe is closed at its end.
+// Reads what is available; closes the pipe at its end.
 void take(Pipe &pipe, std::string &text) {
     std::array<char, 65536> bytes; // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills it
     const ssize_t count = ::read(pipe.from.get(), bytes.data(), bytes.size());
@@ -75,7 +75,7 @@ void take(Pipe &pipe, std::string &text) {
     }
 }
 
-// As much as it takes; the pipe is closed when all is given, or nobody reads.
+// Writes what the pipe takes; closes it when everything is written, or nobody reads.
 void give(Pipe &pipe, std::string_view &text) {
     const ssize_t count = ::write(pipe.into.get(), text.data(), std::min<size_t>(text.size(), 65536));
     if (count > 0) {
@@ -107,7 +107,7 @@ ProgramRun run_program(const Program &program, std::string_view input) {
     if (input.empty()) {
         in.into.close();
     }
-    while (out.from.get() >= 0 || err.from.get() >= 0) { // negative ones are not looked at
+    while (out.from.get() >= 0 || err.from.get() >= 0) { // poll() ignores negative ones
         std::array<pollfd, 3> ends = {pollfd{in.into.get(), POLLOUT, 0}, pollfd{out.from.get(), POLLIN, 0},
                                       pollfd{err.from.get(), POLLIN, 0}};
         if (::poll(ends.data(), ends.size(), -1) < 0) {

@@ -1,4 +1,4 @@
-// Another program, run to its end.
+// Runs another program to its end.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,23 @@
 namespace opdock::cli {
 
 struct Program {
-    std::vector<std::string> arguments;   // the program first, searched in PATH when it has no slash
+    std::vector<std::string> arguments;   // the program first; without a slash it is searched in PATH
     std::vector<std::string> environment; // "NAME=VALUE" each
-    std::string directory = ".";          // where it runs
-    size_t most_output = SIZE_MAX;        // bytes; a program that prints more is ended
+    std::string directory = ".";          // working directory
+    size_t most_output = SIZE_MAX;        // in bytes; a program that prints more is killed
 };
 
 struct ProgramRun {
-    int code = 0; // as a shell has it: 128 + the signal that ended it
+    int code = 0; // as in a shell: 128 + the signal that killed it
     std::string out;
     std::string err;
 };
 
-// "NAME=VALUE" of each variable of this process.
+// The environment of this process, as "NAME=VALUE".
 std::vector<std::string> own_environment();
 
-// Gives it `input` on stdin; SIGPIPE must be ignored where that is not empty, as the program may end early. Throws
-// std::system_error, for a program that is not there with std::errc::no_such_file_or_directory.
+// Passes `input` on stdin; SIGPIPE must be ignored if it is not empty, as the program may end early. Throws
+// std::system_error, with std::errc::no_such_file_or_directory if the program does not exist.
 ProgramRun run_program(const Program &program, std::string_view input = {});
 
 } // namespace opdock::cli

@@ -31,10 +31,10 @@ std::string bar_text(const Step &step, size_t index, size_t count, const std::st
                      size_t width) {
     const double of_steps = static_cast<double>(step.done) / static_cast<double>(std::max<uint64_t>(step.total, 1));
     const double of_time = step.budget > 0 ? step.seconds / step.budget : 0;
-    const double fraction = std::clamp(std::max(of_steps, of_time), 0.0, 1.0); // whichever ends it first
+    const double fraction = std::clamp(std::max(of_steps, of_time), 0.0, 1.0); // by the limit that is reached first
     const double left = fraction > 0 ? step.seconds * (1 - fraction) / fraction : step.budget;
     const double all = left + each * static_cast<double>(count - index - 1);
-    const size_t cells = width < 60 ? 8 : 20; // what is left of a narrow line is for the time
+    const size_t cells = width < 60 ? 8 : 20; // a narrow line keeps its room for the time
     const double whole = (static_cast<double>(index) + fraction) / static_cast<double>(count);
     const auto full = static_cast<size_t>(whole * static_cast<double>(cells));
     const std::string number = std::to_string(static_cast<int>(100 * whole));

@@ -1,5 +1,5 @@
-// How far a tool is that measures shapes: a bar on a terminal; elsewhere a line for each shape, and one before it when
-// it takes long.
+// Progress of a tool that measures shapes: a bar on a terminal; elsewhere a line for each shape, and one before it if
+// the shape takes long.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ struct Step {
     double budget = 0;
 };
 
-// "[#####.....]  2 of 3  rmsnorm_fwd  45 %  12 s left", at most `width` columns. `index` is the shape's, from 0; those
-// that come after it are expected to take `each` seconds.
+// "[#####.....]  2 of 3  rmsnorm_fwd  45 %  12 s left", at most `width` columns. `index` is that of the shape, from 0;
+// each of the shapes after it is expected to take `each` seconds.
 std::string bar_text(const Step &step, size_t index, size_t count, const std::string &label, double each, size_t width);
 
 class Progress {
   public:
     using Write = std::function<void(const std::string &)>;
 
-    // `width` of the terminal, or 0 for lines.
+    // `width`: that of the terminal, or 0 to write lines.
     Progress(size_t count, size_t width, Write write) : count_(count), width_(width), write_(std::move(write)) {}
 
     void begin(const std::string &label);
     void step(const Step &step);
-    // The user asked for an end; `text`, which is written once, says what happens until then.
+    // The user requested a stop; `text`, which is written once, says what happens until then.
     void stopping(const std::string &text);
-    // What came of it.
+    // Ends the current shape, with its result.
     void end(const std::string &text);
 
   private:
@@ -41,15 +41,15 @@ class Progress {
     std::string label_;
     bool is_announced_ = false;
     bool is_stopping_ = false;
-    double last_ = -1;   // when the bar was drawn
-    double took_ = 0;    // the shapes before this one
-    double seconds_ = 0; // this one
+    double last_ = -1;   // time of the last drawing of the bar
+    double took_ = 0;    // time of the previous shapes
+    double seconds_ = 0; // time of this shape
 };
 
-// In columns; 0 where stderr is no terminal.
+// Width in columns; 0 if stderr is no terminal.
 size_t width_of_stderr();
 
-// To stderr; a bar when that is a terminal.
+// Writes to stderr; a bar if stderr is a terminal.
 Progress progress_on_stderr(size_t count);
 
 } // namespace opdock::cli

@@ -29,7 +29,7 @@ std::string time_text(double microseconds) {
 }
 
 std::string rate_text(double per_second, const std::string &unit) {
-    if (!std::isfinite(per_second)) { // it took no time that a device's events tell
+    if (!std::isfinite(per_second)) { // too short for the resolution of a device's events
         return "an unknown rate";
     }
     constexpr std::array<const char *, 6> prefixes = {"", "k", "M", "G", "T", "P"};

@@ -1,4 +1,4 @@
-// What the rounds of one measurement say together.
+// Summary of the rounds of a measurement.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ struct Summary {
     double high = 0; // third quartile
     size_t samples = 0;
 
-    // Between the quartiles, as a fraction of the median.
+    // The interquartile range as a fraction of the median.
     double spread() const { return median > 0 ? (high - low) / median : 0; }
 };
 
-// All zeros without samples. Quartiles lie between samples where their number asks for it.
+// All zeros without samples. Quartiles between two samples are interpolated.
 Summary summarize(std::vector<double> samples);
 
 } // namespace opdock::cli

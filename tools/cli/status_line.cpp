@@ -15,7 +15,7 @@ void StatusLine::show(const std::string &text) {
         return;
     }
     std::string line = printable(text);
-    while (columns(line) >= width_) { // whole characters of UTF-8
+    while (columns(line) >= width_) { // removes whole characters of UTF-8
         const size_t before = columns(line);
         while (columns(line) == before) {
             line.pop_back();

@@ -1,4 +1,4 @@
-// What a tool is doing, on one line of stderr that goes when it is done; nothing where stderr is no terminal.
+// One line of stderr with the current activity of a tool, erased at the end; nothing if stderr is no terminal.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@ class StatusLine {
   public:
     using Write = std::function<void(const std::string &)>;
 
-    // On stderr.
+    // Writes to stderr.
     StatusLine();
-    // `width` of the terminal; 0: there is none.
+    // `width`: that of the terminal; 0 for none.
     StatusLine(size_t width, Write write) : width_(width), write_(std::move(write)) {}
     ~StatusLine() { clear(); }
     StatusLine(const StatusLine &) = delete;
     StatusLine &operator=(const StatusLine &) = delete;
 
-    // In the place of what was shown before.
+    // Replaces the text shown before.
     void show(const std::string &text);
     void clear();
 

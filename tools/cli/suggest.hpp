@@ -1,4 +1,4 @@
-// Near misses: what somebody who typed this probably meant.
+// Near misses: names that the user probably meant.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace opdock::cli {
 
-// Equal but for the case of ASCII letters, as policies compare names.
+// Equal apart from the case of ASCII letters, as in policies.
 bool same_name(std::string_view a, std::string_view b);
 
-// Whether `name` is one of `wanted`, or nothing is wanted in particular.
+// True if `name` is one of `wanted`, or `wanted` is empty.
 bool is_wanted(const std::vector<std::string> &wanted, std::string_view name);
 
-// Of a list of things that have names.
+// The names of a list of named elements.
 template<class List>
 std::vector<std::string> names_of(const List &list) {
     std::vector<std::string> names;
@@ -24,10 +24,10 @@ std::vector<std::string> names_of(const List &list) {
     return names;
 }
 
-// At most three of `known`, best first: those a typing mistake or two away, then those that contain `typed`.
+// At most three of `known`, best first: those within two typing mistakes, then those that contain `typed`.
 std::vector<std::string> near_misses(std::string_view typed, const std::vector<std::string> &known);
 
-// "; did you mean 'a', 'b' or 'c'?", or nothing when nothing is near.
+// "; did you mean 'a', 'b' or 'c'?", or "" if there are no near misses.
 std::string did_you_mean(std::string_view typed, const std::vector<std::string> &known);
 
 } // namespace opdock::cli

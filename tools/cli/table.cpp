@@ -17,13 +17,13 @@ std::string shown(const Cell &cell) {
 
 constexpr size_t margin = 6;
 
-// Without the blanks behind it.
+// Width without trailing blanks.
 size_t width_of(std::string_view word) {
     return columns(word.substr(0, word.find_last_not_of(' ') + 1));
 }
 
-// The last cell of a row, which begins in `column`. Without room for a word or two it goes on near the margin instead,
-// as it does where words are broken and one is too wide for its column.
+// Lays out the last cell of a row, which begins in `column`. If there is room for only a word or two, it continues near
+// the margin; likewise if the page breaks words and one of them is too wide for the column.
 std::string broken(const std::string &cell, size_t column, const Page &page) {
     constexpr size_t least_room = 16;
     std::vector<std::string> words = words_of(cell);
@@ -39,14 +39,14 @@ std::string broken(const std::string &cell, size_t column, const Page &page) {
            fill(words, moves ? hanging : column, hanging, page.width());
 }
 
-// Each line of a note, its own indentation kept.
+// Lays out each line of a note; keeps its indentation.
 std::string paragraph(const std::string &note, const Page &page) {
     std::string text;
     std::istringstream lines(printable(note));
     for (std::string line; std::getline(lines, line);) {
         const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
         const size_t begin = margin + blanks;
-        const size_t hanging = begin + (blanks == 0 ? 0 : 2); // what is indented is of one line, such as a signature
+        const size_t hanging = begin + (blanks == 0 ? 0 : 2); // an indented line is a unit, such as a signature
         std::vector<std::string> words = words_of(line.substr(blanks));
         if (page.breaks_words() && hanging < page.width()) {
             words = broken_words(words, page.width() - hanging);

@@ -1,5 +1,5 @@
-// Rows of text in columns that are as wide as their widest cell. Where a row is wider than the page, its last cell goes
-// on below itself.
+// Rows of text in columns as wide as their widest cells. The last cell of a row that is wider than the page continues
+// on the lines below.
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@
 namespace opdock::cli {
 
 struct Cell {
-    std::string text; // may come from a plugin; made printable when shown
+    std::string text; // may come from a plugin; made printable for output
     Tint tint = Tint::plain;
 };
 
 class Table {
   public:
-    // Cells past the widest row so far may be left out. An empty last cell leaves no blanks at the end of the line.
+    // Cells after the widest row so far may be omitted. An empty last cell adds no blanks to the end of the line.
     void row(std::vector<Cell> cells) { rows_.push_back({std::move(cells), ""}); }
 
-    // A row of what the columns are. A table without other rows is no text.
+    // A row of column titles. A table without other rows has no text.
     void head(const std::vector<std::string> &names);
 
-    // A paragraph below the last row, across the columns, indented twice, its lines as wide as the page. Empty text
-    // adds nothing.
+    // A paragraph below the last row, across the columns, indented twice, wrapped to the width of the page. Empty text
+    // adds no paragraph.
     void note(const std::string &text);
 
-    // Two blanks before each row and between columns.
+    // Each row begins with two blanks; two blanks separate columns.
     std::string text(const Page &page) const;
 
   private:

@@ -24,8 +24,8 @@ Input::Input(const std::string &path)
     }
     is_silent_pipe_ = S_ISFIFO(status.st_mode);
     size_ = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) : 0;
-    // The terminal that the tool is run on is standard input. Another one, as files of the kernel's, says nothing and
-    // does not end.
+    // Standard input may be the terminal that the tool runs on. Another device, such as a file of the kernel, may be
+    // silent without an end.
     struct stat standard = {};
     waits_ = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) ||
              (S_ISCHR(status.st_mode) && ::fstat(STDIN_FILENO, &standard) == 0 && S_ISCHR(standard.st_mode) &&
@@ -43,7 +43,7 @@ void Input::close() {
     descriptor_ = -1;
 }
 
-// Also from the constructor, after which no destructor runs.
+// Called from the constructor too, after which no destructor runs.
 void Input::fail(const std::string &reason) {
     close();
     throw Failure(path_ + ": " + reason);
@@ -62,7 +62,7 @@ size_t Input::read(void *into, size_t most) {
         if (errno == EAGAIN && !waits_) {
             fail("nothing can be read from it; expected a file or a pipe");
         }
-        if (errno == EAGAIN) { // somebody has the pipe open and has not written yet
+        if (errno == EAGAIN) { // the pipe has a writer that has not written yet
             pollfd readable = {descriptor_, POLLIN, 0};
             (void)::poll(&readable, 1, -1);
         } else if (errno != EINTR) {
@@ -72,7 +72,7 @@ size_t Input::read(void *into, size_t most) {
 }
 
 void Input::read_rest(std::string &text, size_t most) {
-    text.reserve(std::min(size_, most) + 1); // a text that grows is there twice while it moves
+    text.reserve(std::min(size_, most) + 1); // growth would hold the text twice during a reallocation
     char buffer[65536];
     while (const size_t got = read(buffer, sizeof buffer)) {
         text.append(buffer, got);

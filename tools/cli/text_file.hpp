@@ -1,13 +1,13 @@
-// What a tool is given to read: files, pipes, terminals.
+// Input of a tool: files, pipes, terminals.
 #pragma once
 
 #include <string>
 
 namespace opdock::cli {
 
-// Open for reading. A pipe that somebody has open for writing is read to its end; one that nothing comes from, as
-// nobody has it open, is an error, so that nobody waits for what never comes; so is a device that has nothing to give
-// and is not standard input. Everything throws Failure.
+// A file open for reading. A pipe with a writer is read to its end. A pipe without a writer is an error, so that a tool
+// never waits for input that cannot come. So is a device other than standard input that has no data. Errors are thrown
+// as Failure.
 class Input {
   public:
     explicit Input(const std::string &path);
@@ -16,9 +16,9 @@ class Input {
     Input &operator=(const Input &) = delete;
 
     int descriptor() const { return descriptor_; }
-    // 0 at the end.
+    // Returns the number of bytes; 0 at the end.
     size_t read(void *into, size_t most);
-    // To the end, behind what stands in `text`, of `most` bytes altogether.
+    // Appends the rest to `text`, up to `most` bytes in total.
     void read_rest(std::string &text, size_t most);
 
   private:
@@ -27,12 +27,12 @@ class Input {
 
     const std::string path_;
     int descriptor_;
-    size_t size_ = 0;             // of a regular file, as it was opened
-    bool is_silent_pipe_ = false; // so far
-    bool waits_ = false;          // for what is not there yet
+    size_t size_ = 0;             // of a regular file when it was opened
+    bool is_silent_pipe_ = false; // no writer seen so far
+    bool waits_ = false;          // read() waits for data
 };
 
-// The whole text, of at most so many bytes.
+// Returns the whole text, of at most `most` bytes.
 std::string read_text(const std::string &path, size_t most = size_t{16} << 20);
 
 } // namespace opdock::cli

@@ -15,10 +15,10 @@ namespace {
 
 constexpr unsigned width = 80;
 
-// The lines of `text` that begin with `entry` and at least two blanks, and those below each that are indented deeper.
+// The lines of `text` that begin with two or more blanks and `entry`, with the deeper lines below each of them.
 std::string entries_of(const std::string &text, const std::string &entry) {
     std::string kept;
-    size_t indent = std::string::npos; // of the entry that goes on
+    size_t indent = std::string::npos; // indentation of the current entry
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         const size_t blanks = line.find_first_not_of(' ');
@@ -34,8 +34,8 @@ std::string entries_of(const std::string &text, const std::string &entry) {
     return kept;
 }
 
-// The clauses of an option's text that are about `command`. They end with "; ". A clause about some commands alone
-// begins with "COMMAND[, COMMAND]: ", which is left out.
+// The clauses of an option's text that apply to `command`, separated by "; ". A clause for certain commands only begins
+// with "COMMAND[, COMMAND]: ", which is removed.
 std::string clauses_of(const std::string &text, const std::string &command) {
     std::string kept;
     for (size_t begin = 0; begin < text.size();) {
@@ -59,7 +59,7 @@ std::string clauses_of(const std::string &text, const std::string &command) {
     return kept;
 }
 
-// The paragraphs of `text` that say what a word of `usage` is: "A FILTER is ...", each after an empty line.
+// The paragraphs of `text` that define a word of `usage`: "A FILTER is ...", each after an empty line.
 std::string words_explained(const std::string &text, const std::string &usage) {
     std::string found;
     for (size_t at = text.find("\n\nA "); at != std::string::npos; at = text.find("\n\nA ", at + 1)) {
@@ -72,7 +72,7 @@ std::string words_explained(const std::string &text, const std::string &usage) {
     return found;
 }
 
-// "Usage: TOOL NAME ..." of each way to call `command`, below those of `usage`.
+// Appends "Usage: TOOL NAME ..." for each way to call `command` to `usage`.
 void add_usage(std::string &usage, const ToolText &tool, const CommandText &command) {
     const std::string tool_name = std::string(tool.name) + " ";
     const std::string blanks(std::string("Usage: ").size(), ' ');
@@ -88,7 +88,7 @@ void add_usage(std::string &usage, const ToolText &tool, const CommandText &comm
     }
 }
 
-// "  NAME     explanation", with further lines below it.
+// "  NAME     explanation", continued on further lines.
 std::string explained(const CommandText &command) {
     constexpr size_t indent = 11;
     std::string name = std::string("  ") + command.name;
@@ -128,7 +128,7 @@ std::string help_of_command(const ToolText &tool, const CommandText &command, co
     return text.str();
 }
 
-// The index of the command that the first of `words` is, or of what a tool does without one.
+// The index of the command named by the first of `words`, or of the command without a name.
 size_t find_command(const std::vector<CommandText> &commands, const std::vector<std::string> &words) {
     std::vector<std::string> names;
     size_t unnamed = commands.size();

@@ -1,5 +1,5 @@
-// A tool as one table: its texts, a row for each command, and its options. Help and the reading of a command line
-// follow from it.
+// A tool as one table: its texts, a row for each command, and its options. Help and the parsing of a command line are
+// derived from it.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ std::string version_with_abi(const std::string &tool);
 
 struct ToolText {
     const char *name;
-    std::string version;  // the line of --version; "" where that is an option like others
-    const char *about;    // paragraphs: what it does
-    const char *examples; // with exit codes
-    // Paragraphs below the commands. One that begins "A FILTER is" is also in the help of commands whose usage has
-    // FILTER.
+    std::string version;  // output of --version; "" if the tool handles that option itself
+    const char *about;    // paragraphs: the tool's purpose
+    const char *examples; // including exit codes
+    // Paragraphs below the commands. One that begins with "A FILTER is" is also shown in the help of commands whose
+    // usage has FILTER.
     const char *notes = "";
 };
 
-// What stands behind the name of a command.
+// The positional words after the name of a command.
 struct Words {
     size_t least = 0;
     size_t most = 0;
@@ -34,37 +34,37 @@ struct Words {
 };
 
 struct CommandText {
-    const char *name;  // "": what a tool does without such a word
-    const char *usage; // a line for each way to call it; one that begins with a blank continues the line before
+    const char *name;  // "": the command without a name
+    const char *usage; // one line per way to call it; a line that begins with a blank continues the previous one
     const char *explanation;
     Words words;
-    std::vector<const char *> options; // of a tool with one command: none, which stands for all
-    // Options that must be given, and how the message calls them.
+    std::vector<const char *> options; // empty for a tool with one command: all options
+    // Required options, and their name in the message.
     std::vector<const char *> needed = {};
     const char *needed_text = "";
-    const char *where = nullptr; // an option that it does not take "has no meaning WHERE"; null: "with NAME"
+    const char *where = nullptr; // other options "have no meaning WHERE"; null: "with NAME"
 };
 
 template<class Request>
 struct Command : CommandText {
     int (*run)(const Request &) = nullptr; // prints, and returns the exit code
-    // What there is to say of the request when all that is needed is there, and of values as soon as they are. Both
-    // throw UsageError.
+    // `check` validates the request once all required options are present; `read` runs before that, as soon as there
+    // are values. Both throw UsageError.
     void (*check)(const CommandLine &line, Request &request) = nullptr;
     void (*read)(const CommandLine &line, Request &request) = nullptr;
 };
 
-// The help of a tool; where the first of `words` is a command, of that alone. Throws UsageError for a word that should
-// be a command, with near misses.
+// The help of a tool, or of the command alone that the first of `words` names. Throws UsageError, with near misses, for
+// an unknown command.
 std::string help_of(const ToolText &tool, const std::vector<CommandText> &commands, const CommandLine &line,
                     const std::vector<std::string> &words = {});
 
-// Reads the command line, and puts its values where they belong. Returns the index of its command, or commands.size()
-// and in *answer the text that it asks for: help or the version. Throws UsageError.
+// Parses the command line and stores its values. Returns the index of the command, or commands.size() and in *answer
+// the requested text: help or the version. Throws UsageError.
 size_t read_command_line(const ToolText &tool, const std::vector<CommandText> &commands,
                          const std::vector<std::string> &arguments, CommandLine &line, std::string *answer);
 
-// Throws UsageError where an option is missing that the command needs.
+// Throws UsageError if an option that the command requires is missing.
 void require_needed(const CommandText &command, const CommandLine &line);
 
 template<class Request>
@@ -73,10 +73,10 @@ struct Tool {
     CommandLine (*describe_options)(Request &);
     std::vector<Command<Request>> commands;
 
-    // What a command line asks for.
+    // A parsed command line.
     struct Parsed {
         Request request = {};
-        const Command<Request> *command = nullptr; // null: for the text
+        const Command<Request> *command = nullptr; // null: print `text`
         std::string text = {};
     };
 
@@ -98,7 +98,7 @@ struct Tool {
         return parsed;
     }
 
-    // Does what they ask for. `unnamed` is what the row without a name runs.
+    // Runs the command. `unnamed` is run for the row without a name.
     int run(const std::vector<std::string> &arguments, int (*unnamed)(const Request &) = nullptr) const {
         const Parsed parsed = read(arguments);
         if (parsed.command == nullptr) {

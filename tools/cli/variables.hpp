@@ -1,4 +1,4 @@
-// The environment variables that a tool and its hosts read.
+// Environment variables that a tool and its hosts read.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace opdock::cli {
 
-// "PLUGIN_" until use_variable_prefix.
+// "PLUGIN_" until use_variable_prefix() is called.
 const std::string &variable_prefix();
-// Throws UsageError for what no prefix can be. Before other threads run.
+// Throws UsageError for an invalid prefix. Call it before other threads run.
 void use_variable_prefix(const std::string &prefix);
 
 // "PLUGIN_STRICT" for "STRICT"; with the prefix TE_FL_, TE_FL_PLUGIN_MODULES for "MODULES".

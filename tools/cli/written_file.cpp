@@ -33,7 +33,7 @@ void write_all(int to, std::string_view text, const std::string &path) {
 }
 
 void sync(int to, const std::string &path) {
-    if (::fsync(to) != 0 && errno != EINVAL) { // a device has nothing to wait for
+    if (::fsync(to) != 0 && errno != EINVAL) { // fsync does not apply to a device
         fail(path, errno);
     }
 }
@@ -46,7 +46,7 @@ void write_all(int to, const Pieces &pieces, const std::string &path) {
     }
 }
 
-// Writes a file beside `path`, and lets `place` give it that name.
+// Writes a temporary file beside `path`, and calls `place` to give it that name.
 template<class Place>
 void put_in_place(const std::string &path, const Pieces &pieces, Place place) {
     const std::filesystem::path target(path);
@@ -69,21 +69,21 @@ void put_in_place(const std::string &path, const Pieces &pieces, Place place) {
     ::close(descriptor);
 }
 
-// A device or pipe, in whose place nothing can be put.
+// True for a device or pipe, which cannot be replaced by renaming.
 bool is_device(const std::string &path) {
     std::error_code error;
     return std::filesystem::is_other(path, error);
 }
 
 void write_into(const std::string &path, const Pieces &pieces) {
-    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK); // or a pipe is waited for
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK); // does not wait for a pipe's reader
     if (descriptor < 0 && errno == ENXIO) {
         throw Failure(path + ": nobody reads this pipe");
     }
     if (descriptor < 0) {
         fail(path, errno);
     }
-    ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK); // a slow reader is
+    ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK); // but wait for a slow reader
     try {
         write_all(descriptor, pieces, path);
         sync(descriptor, path);
@@ -100,7 +100,7 @@ void replace_with(const std::string &path, const Pieces &pieces) {
 
 void write_new(const std::string &path, const Pieces &pieces) {
     put_in_place(path, pieces, [&](const char *written) {
-        if (::link(written, path.c_str()) != 0) { // unlike rename, fails where there is a file
+        if (::link(written, path.c_str()) != 0) { // unlike rename, fails if the file exists
             return false;
         }
         ::unlink(written);
@@ -134,7 +134,7 @@ NewFile::~NewFile() {
 }
 
 void NewFile::keep() {
-    if (::close(std::exchange(descriptor_, -1)) != 0) { // of some file systems only this says that the disk is full
+    if (::close(std::exchange(descriptor_, -1)) != 0) { // some file systems report a full disk only here
         fail(path_, errno);
     }
     kept_ = true;

@@ -1,4 +1,4 @@
-// Files that are written whole or not at all.
+// Files that are written completely or not at all.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace opdock::cli {
 
-// Throws Failure when there is anything at this path, so that nobody types a passphrase for nothing.
+// Throws Failure if `path` exists: check this before the user types a passphrase.
 void refuse_to_overwrite(const std::string &path);
 
-// A file that did not exist. Removed again unless keep() is called. What fails throws Failure.
+// A new file, removed again unless keep() is called. Errors are thrown as Failure.
 class NewFile {
   public:
-    // Throws Failure, also when there is anything at this path.
+    // Throws Failure, also if `path` exists.
     NewFile(const std::string &path, mode_t mode);
     ~NewFile();
     NewFile(const NewFile &) = delete;
     NewFile &operator=(const NewFile &) = delete;
 
-    // A piece; the last one is for write(), which waits until all is on the disk.
+    // Writes a piece; write() is for the last piece, and waits until everything is on the disk.
     void append(std::string_view text);
     void write(std::string_view text);
-    void keep(); // closes it
+    void keep(); // closes the file
     int descriptor() const { return descriptor_; }
 
   private:
@@ -33,20 +33,20 @@ class NewFile {
     bool kept_ = false;
 };
 
-// Puts a file with this text in the place of what is there, by renaming: whoever opens it sees the old one or the new
-// one whole. Throws Failure.
+// Replaces the file by renaming: whoever opens it reads either the complete old text or the complete new one. Throws
+// Failure.
 void replace_file(const std::string &path, std::string_view text);
 
-// The same where nothing is there yet. Throws Failure when there is.
+// The same for a new file. Throws Failure if `path` exists.
 void write_new_file(const std::string &path, std::string_view text);
 
-// Throws Failure when there is a folder, or a file that `force` does not allow to be overwritten. "" is standard
+// Throws Failure if `path` is a folder, or an existing file that may not be overwritten without `force`. "" is standard
 // output.
 void check_output(const std::string &path, bool force);
 
-// To that file, whole or not at all; into a device, with `force`; or to standard output.
+// Writes to that file, completely or not at all; to a device, with `force`; or to standard output.
 void write_output(const std::string &path, bool force, const std::string &text);
-// The same of a text in pieces, one after the other.
+// Writes several pieces, one after the other.
 void write_output(const std::string &path, bool force, const std::vector<std::string_view> &pieces);
 
 } // namespace opdock::cli

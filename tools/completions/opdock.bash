@@ -1,5 +1,5 @@
-# Completes options, commands and files of opdock's tools in bash. What there is comes from --help, so that it is that of
-# the tool that is called.
+# Completes options, commands and files of opdock's tools in bash. They are read from the output of --help, so that
+# they match the installed version of the tool.
 
 _opdock() {
     local tool=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} name=${COMP_WORDS[0]##*/} help words=

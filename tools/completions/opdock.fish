@@ -1,5 +1,5 @@
-# Completes options and commands of one of opdock's tools in fish, as opdock.bash does in bash; the file is installed
-# under the name of each.
+# Completes options and commands of one of opdock's tools in fish, like opdock.bash in bash; the file is installed once
+# per tool, under the tool's name.
 
 set -l tool (basename (status filename) .fish)
 complete -c $tool -n 'string match -q -- "-*" (commandline -ct)' \

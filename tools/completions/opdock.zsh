@@ -1,5 +1,5 @@
 #compdef plugin-bench plugin-bisect plugin-check plugin-ls plugin-pack plugin-run plugin-sign plugin-tune
-# Completes options, commands and files of opdock's tools in zsh, as opdock.bash does in bash.
+# Completes options, commands and files of opdock's tools in zsh, like opdock.bash in bash.
 
 _opdock() {
     local help

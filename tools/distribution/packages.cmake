@@ -1,4 +1,4 @@
-# Installations and packages that need glibc alone, wherever they lie: cpack packs what `cmake --install` gives with
+# Relocatable installations and packages that need only glibc: cpack packs the result of `cmake --install` with
 # OPDOCK_BUNDLE_LIBRARIES. README.md has the steps.
 find_program(PATCHELF patchelf)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/bundle.cmake.in ${PROJECT_BINARY_DIR}/bundle.cmake @ONLY) # a test runs it, too
@@ -22,7 +22,7 @@ set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-# A build for one glibc runs with later ones.
+# A build for one glibc also runs with later ones.
 execute_process(COMMAND ldd --version OUTPUT_VARIABLE version)
 string(REGEX MATCH "[0-9]+\\.[0-9]+\n" version "${version}")
 string(STRIP "${version}" version)

@@ -1,4 +1,4 @@
-// The files NAME.key and NAME.pub, for the command line tools that make and use them.
+// The files NAME.key and NAME.pub, for the command line tools that create and use them.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace opdock::keys {
 
-// Where a passphrase comes from: a file, nobody, or by default whoever sits at the terminal.
+// Source of a passphrase: a file, none, or by default the user at the terminal.
 struct PassphraseFrom {
     std::string file;
-    bool none = false; // of a new key
+    bool none = false; // the new key has no passphrase
 };
 
-// Writes NAME.key and NAME.pub, `path` being NAME with its folder, and returns what there is to say of them. Throws
-// cli::UsageError for a name that no key has, cli::Failure where there is one of that name.
+// Writes NAME.key and NAME.pub, where `path` is NAME with its folder, and returns the message for the user. Throws
+// cli::UsageError for an invalid name, cli::Failure if such a file exists.
 std::string make_key_files(const std::string &path, const PassphraseFrom &from);
 
-// Throws cli::Failure as read_secret_key does.
+// Throws cli::Failure like read_secret_key.
 SecretKey read_key_file(const std::string &path, const PassphraseFrom &from);
 
 } // namespace opdock::keys

@@ -25,8 +25,8 @@ constexpr std::size_t longest = 1024;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// What would end the process ends the reading instead, so that the terminal shows again what is typed. Signals come
-// only while wait() waits: one between two reads would be noticed by neither.
+// Signals that would end the process end the reading instead, so that the terminal's echo is restored. They are blocked
+// outside of wait(): neither read would notice one that came between two reads.
 class CatchSignals {
   public:
     CatchSignals() {
@@ -49,7 +49,7 @@ class CatchSignals {
     CatchSignals(const CatchSignals &) = delete;
     CatchSignals &operator=(const CatchSignals &) = delete;
 
-    // Until there is something to read. Throws cli::Failure when a signal came.
+    // Waits for input. Throws cli::Failure after a signal.
     void wait(int terminal) const {
         pollfd readable = {terminal, POLLIN, 0};
         while (::ppoll(&readable, 1, nullptr, &mask_) < 0 || interrupted != 0) {
@@ -87,7 +87,7 @@ class WithoutEcho {
     termios before_{};
 };
 
-// Up to the end of the line or of what there is. `read_byte`: 0 at the end.
+// Reads to the end of the line or of the input. `read_byte` returns 0 at the end.
 template<class Read>
 Secret read_line(const std::string &where, Read read_byte) {
     Secret line(longest);

@@ -1,4 +1,4 @@
-// Where a passphrase comes from: a file, or whoever sits at the terminal.
+// Sources of a passphrase: a file, or the user at the terminal.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace opdock::keys {
 
 enum class Times { once, twice };
 
-// The first line of the file. Others must not be allowed to read it. It may be a pipe. Throws cli::Failure.
+// The first line of the file, which others must not be able to read. It may be a pipe. Throws cli::Failure.
 Secret passphrase_from_file(const std::string &path);
 
-// Asked on the terminal of the process, without being shown. Throws cli::Failure when there is none, or when the second
-// is not the first.
+// Asks on the terminal of the process, without echo. Throws cli::Failure if there is no terminal, or the two entries
+// differ.
 Secret passphrase_from_terminal(const std::string &what_for, Times times);
 
 } // namespace opdock::keys

@@ -1,4 +1,4 @@
-// Signatures of plugins, for the tools that make them.
+// Signatures of plugins, for the tools that create them.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace opdock::keys {
 
-// Of a library, and of the plugin.json that it is found through, if there is one.
+// Signs a library, and the plugin.json through which hosts find it, if there is one.
 core::FileSignature sign_plugin(const core::Digest &library, const std::optional<core::Digest> &manifest,
                                 const SecretKey &key);
 

@@ -1,4 +1,4 @@
-// Bytes that nobody else shall see: kept out of swap, wiped when they go.
+// Bytes that must stay secret: kept out of swap, and wiped on destruction.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace opdock::keys {
 
 class Secret {
   public:
-    // To be used after prepare_sodium.
+    // Call prepare_sodium first.
     explicit Secret(std::size_t size)
         : bytes_(static_cast<unsigned char *>(sodium_malloc(size)), sodium_free), size_(size) {
         if (bytes_ == nullptr) {
@@ -23,7 +23,7 @@ class Secret {
     const unsigned char *data() const { return bytes_.get(); }
     const char *text() const { return reinterpret_cast<const char *>(bytes_.get()); }
     std::size_t size() const { return size_; }
-    // Leaves out what comes after.
+    // Drops the bytes after the first `size`.
     void shorten(std::size_t size) { size_ = size; }
 
   private:

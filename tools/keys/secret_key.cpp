@@ -20,7 +20,7 @@ namespace {
 constexpr const char *schema = "opdock.secret-key/1";
 constexpr std::uint64_t passes = crypto_pwhash_argon2id_OPSLIMIT_MODERATE;
 constexpr std::uint64_t memory = crypto_pwhash_argon2id_MEMLIMIT_MODERATE;
-// What a file may ask for: more is a mistake or an attack.
+// Upper bounds for the parameters in a file: higher ones are a mistake or an attack.
 constexpr std::uint64_t most_passes = 32;
 constexpr std::uint64_t most_memory = std::uint64_t{1} << 30;
 
@@ -44,7 +44,7 @@ Secret key_from(const Secret &passphrase, const Salt &salt, const Cost &cost) {
     return key;
 }
 
-// None for a key without a passphrase.
+// Empty for a key without a passphrase.
 std::optional<Cost> parse_cost(core::KeyedLines &lines) {
     constexpr std::string_view expected = "argon2id (passes) (bytes of memory)', or 'kdf none";
     const std::string_view value = lines.value_of("kdf", expected);
@@ -69,7 +69,7 @@ std::optional<Cost> parse_cost(core::KeyedLines &lines) {
                            most_memory, value.substr(0, 80)));
 }
 
-// Before its permissions are judged: those of a public key are as they should be.
+// Called before the permissions are checked: those of a public key are correct.
 void refuse_public_key(const std::string &path, const std::string &text) {
     if (text.starts_with("opdock.public-key/")) {
         throw cli::Failure(path + ": this is a public key, and expected is the secret one that belongs to it, which "
@@ -80,7 +80,7 @@ void refuse_public_key(const std::string &path, const std::string &text) {
 void refuse_if_others_may_read(const std::string &path) {
     struct stat status = {};
     if (::stat(path.c_str(), &status) != 0) {
-        return; // reading it says why
+        return; // reading it reports the error
     }
     if (status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
         throw cli::Failure(fmt::format("{}: a secret key must belong to you, and others must not be allowed to read it "
@@ -90,7 +90,7 @@ void refuse_if_others_may_read(const std::string &path) {
     }
 }
 
-// Wiped, since without a passphrase it is the key.
+// Wiped on destruction: without a passphrase, the text is the key.
 class FileText {
   public:
     explicit FileText(const std::string &path)

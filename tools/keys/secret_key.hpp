@@ -1,4 +1,4 @@
-// A secret key, as it stands in NAME.key:
+// A secret key, as stored in NAME.key:
 //
 //     opdock.secret-key/1
 //     name acme-2026
@@ -20,16 +20,16 @@ namespace opdock::keys {
 
 struct SecretKey {
     core::PublicKey public_key;
-    Secret bytes; // as crypto_sign_detached takes it
+    Secret bytes; // in the form that crypto_sign_detached takes
 };
 
-// Asked for a passphrase when one is needed.
+// Called if a passphrase is needed.
 using AskPassphrase = std::function<Secret()>;
 
-// A new key. The text of its file is encrypted with the passphrase, unless that is null.
+// Makes a new key. The text of its file is encrypted with the passphrase, unless that is null.
 std::string make_secret_key(core::PublicKey &public_key, const Secret *passphrase);
 
-// Throws cli::Failure when others may read the file, or when the passphrase is wrong.
+// Throws cli::Failure if others may read the file, or if the passphrase is wrong.
 SecretKey read_secret_key(const std::string &path, const AskPassphrase &ask);
 
 } // namespace opdock::keys

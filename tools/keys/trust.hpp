@@ -1,4 +1,4 @@
-// Whose signatures a command line takes: --pub and --trusted, or whom a host trusts.
+// The keys whose signatures a command line accepts: those of --pub and --trusted, or those that a host trusts.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace opdock::keys {
 
-// The keys of these files; else those of the folder; else, where that is "", those of the usual folders.
+// The keys in `public_keys`; if there are none, those in `folder`; if that is "", those in the default folders.
 core::TrustedKeys keys_to_trust(const std::vector<std::string> &public_keys, const std::string &folder);
 
 } // namespace opdock::keys

@@ -42,7 +42,7 @@ std::string whole_text(std::string_view text, const AttributeParameter & /*of*/)
     return std::string(text);
 }
 
-// "1,2", in brackets or not; "" and "[]" are empty.
+// "1,2", with or without brackets; "" and "[]" are empty.
 template<class Parse>
 auto parse_list(std::string_view text, const AttributeParameter &parameter, Parse parse) {
     std::vector<decltype(parse(text, parameter))> list;
@@ -57,7 +57,7 @@ auto parse_list(std::string_view text, const AttributeParameter &parameter, Pars
     return list;
 }
 
-// Ops of gated units: of one tensor with both halves, and of two. Liger-Kernel's geglu is the other's.
+// Gated ops, with both halves in one tensor or in two. Liger-Kernel's geglu is the two-tensor op.
 struct GatedOps {
     std::string_view of_one;
     std::string_view of_two;
@@ -67,7 +67,7 @@ constexpr std::array<GatedOps, 4> gated_ops = {{{"geglu", "gelu_and_mul"},
                                                 {"geglu_bwd", "gelu_and_mul_bwd"},
                                                 {"swiglu_bwd", "silu_and_mul_bwd"}}};
 
-// For an input that a gated op does not have, and the other of the two may; "" for all other ops.
+// For an input that a gated op lacks and its counterpart may have; "" for all other ops.
 std::string hint_at_gated_op(const std::string &op) {
     for (const auto &[of_one, of_two] : gated_ops) {
         if (op == of_one) {
@@ -138,7 +138,7 @@ void check_nothing_missing(const Signature &signature, const Spelling &spelling,
                           "\n  " + spelling.forms);
 }
 
-// Of a tensor that is made up; those of files are not known before they are read.
+// For a generated tensor; the dims of files are not known before they are read.
 int64_t smallest_dim(const Source &source) {
     int64_t smallest = std::numeric_limits<int64_t>::max();
     if (const auto *made_up = std::get_if<MadeUp>(&source)) {

@@ -1,5 +1,5 @@
-// What a command line gives for a call, put against the op's signature: every name known, every needed input there,
-// every value of its type.
+// The arguments of a call from the command line, matched against the op's signature: every name is known, every
+// required input is present, every value has the right type.
 #pragma once
 
 #include <string>
@@ -23,26 +23,26 @@ struct AttributeArgument {
 };
 
 struct Arguments {
-    std::vector<std::vector<Source>> inputs; // one for each parameter, empty where it is absent
+    std::vector<std::vector<Source>> inputs; // one per parameter; empty where absent
     std::vector<AttributeArgument> attributes;
-    std::vector<std::string> wanted_outputs = {}; // optional ones
+    std::vector<std::string> wanted_outputs = {}; // the optional ones
 };
 
-// Throws cli::UsageError, with what the op expects when something is missing.
+// Throws cli::UsageError; if something is missing, the message says what the op expects.
 Arguments match(const std::vector<Named> &inputs, const std::vector<Named> &attributes, const Signature &signature,
                 const Spelling &spelling);
 
-// The names themselves. Throws cli::UsageError unless each is of an optional output, and there once.
+// Returns `names`. Throws cli::UsageError unless each is the name of an optional output and occurs once.
 std::vector<std::string> match_outputs(const std::vector<std::string> &names, const Signature &signature,
                                        const Spelling &spelling);
 
 AttributeArgument parse_attribute(const AttributeParameter &parameter, const std::string &text);
 
-// Gives random integers without a range 0 to the smallest dim of the other inputs: an index into any of those. 0 alone
-// where there are no others.
+// Gives random integers without a range the values from 0 up to the smallest dim of the other inputs, so that they are
+// valid indices into any of them. Only 0 if there are no other inputs.
 void guess_ranges(Arguments &arguments);
 
-// Throws cli::UsageError for an argument that `signature` does not have; `known` are those it has.
+// Throws cli::UsageError for an argument that `signature` does not have; `known` lists the ones it has.
 [[noreturn]] void unknown_argument(const std::string &option, const std::string &name,
                                    const std::vector<std::string> &known, const Signature &signature,
                                    const Spelling &spelling);

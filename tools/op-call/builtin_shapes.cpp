@@ -9,13 +9,13 @@
 namespace opdock::op_call {
 namespace {
 
-// The power of two that is nearest to the n-th root.
+// The power of two nearest to the n-th root.
 int64_t root(int64_t elements, size_t n) {
     return int64_t{1} << std::lround(std::log2(static_cast<double>(elements)) /
                                      static_cast<double>(std::max<size_t>(n, 1)));
 }
 
-// The dims of the required input that has the most of them, and every name of required inputs.
+// The dims of the required input that has the most dims; `names` gets the dim names of all required inputs.
 std::vector<std::string> largest_dims(const Signature &signature, std::vector<std::string> &names) {
     std::vector<std::string> largest;
     for (const Parameter &input : signature.inputs) {
@@ -53,7 +53,7 @@ Sizes sizes_of(const Signature &signature, const BuiltinSize &size, bool alike) 
     return sizes;
 }
 
-// Of each dtype variable.
+// The dtype of each dtype variable.
 std::map<std::string, std::string> dtypes_of(const Signature &signature, const std::string &tuple) {
     std::map<std::string, std::string> dtypes;
     size_t begin = 0;

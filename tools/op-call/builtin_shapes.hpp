@@ -1,4 +1,4 @@
-// The shapes of --all of the tools that measure, from nothing but an op's signature.
+// Built-in shapes for --all in the tools that measure, derived from an op's signature alone.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace opdock::op_call {
 
-// About how many elements the tensor with the most dims has, and its last dim.
+// Approximate element count of the tensor with the most dims, and its last dim.
 struct BuiltinSize {
     int64_t elements;
     int64_t last;
@@ -19,15 +19,15 @@ inline constexpr BuiltinSize builtin_sizes[] = {{1 << 14, 128}, {1 << 18, 1024},
 
 struct BuiltinCall {
     std::vector<Named> inputs;
-    std::vector<Named> attributes; // those without a default
+    std::vector<Named> attributes; // the ones without a default
 };
 
-// `dtypes` is a value for each dtype variable, "bf16,f32". `alike`: all dims have one size. Nothing where the signature
-// needs what cannot be guessed. Whether the op takes the shapes is for the host to say.
+// `dtypes` has a value for each dtype variable: "bf16,f32". `alike`: all dims have the same size. Returns nothing if
+// the signature needs something that cannot be guessed. The host decides whether the op takes the shapes.
 std::optional<BuiltinCall> builtin_call(const Signature &signature, const std::string &dtypes, const BuiltinSize &size,
                                         bool alike);
 
-// At most one tuple that begins with f32, and one with bf16; the first of all where there is neither.
+// At most one tuple that begins with f32 and one with bf16; the very first tuple if there is neither.
 std::vector<std::string> builtin_dtypes(const std::vector<std::string> &tuples);
 
 } // namespace opdock::op_call

@@ -7,7 +7,7 @@
 namespace opdock::op_call {
 namespace {
 
-// Different for each tensor of a call.
+// A different seed for each tensor of a call.
 uint64_t seed_of(uint64_t seed, uint64_t tensor) {
     return seed * 0x9e3779b97f4a7c15u + tensor;
 }
@@ -27,7 +27,7 @@ size_t count(const Operands &operands) {
     return count;
 }
 
-// A parameter without tensors is one null, a list as many as it has.
+// An absent parameter becomes one null tensor; a list has as many tensors as it has elements.
 void add_side(const std::vector<Parameter> &parameters, const Operands &operands, std::vector<Tensor> &tensors,
               std::vector<TensorArg> &arguments, std::vector<uint32_t> &list_sizes) {
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -132,7 +132,7 @@ void put_on(Operands &operands, const std::vector<Parameter> &parameters, DLDevi
 Call::Call(const Signature &signature, const Operands &inputs, const Operands &outputs,
            const std::vector<AttributeArgument> &attributes, DLDevice device)
     : attributes_(borrow(attributes, texts_)), args_({}, {}) {
-    tensors_.reserve(count(inputs) + count(outputs)); // arguments point to them
+    tensors_.reserve(count(inputs) + count(outputs)); // the arguments point to these
     add_side(signature.inputs, inputs, tensors_, inputs_, list_sizes_);
     add_side(signature.outputs, outputs, tensors_, outputs_, list_sizes_);
     args_ = Args(inputs_, outputs_, attributes_);
@@ -141,7 +141,7 @@ Call::Call(const Signature &signature, const Operands &inputs, const Operands &o
 
 Operands infer_outputs(const Op &op, const Signature &signature, const Operands &inputs,
                        const std::vector<AttributeArgument> &attributes, const std::function<bool(size_t)> &is_wanted) {
-    const Call call(signature, inputs, {}, attributes, cpu); // shapes are the same on each
+    const Call call(signature, inputs, {}, attributes, cpu); // shapes do not depend on the device
     Operands outputs(signature.outputs.size());
     for (const TensorSpec &spec : op.infer_outputs(call.args())) {
         if (!signature.outputs[spec.parameter].optional || (is_wanted && is_wanted(spec.parameter))) {

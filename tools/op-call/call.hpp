@@ -1,4 +1,4 @@
-// A call put together: everything that opdock_args points to, and the outputs that the signature infers.
+// A complete call: everything that opdock_args points to, and the outputs that are inferred from the signature.
 #pragma once
 
 #include <deque>
@@ -12,10 +12,10 @@
 
 namespace opdock::op_call {
 
-// The tensors of one parameter: one, none where it is absent, or a list's.
+// The tensors of one parameter: one, none if it is absent, or the elements of a list.
 using Tensors = std::vector<HostTensor>;
 
-// A tensor of a call. Borrows the elements; null where only the shape matters.
+// A tensor of a call. Borrows its elements; `data` is null if only the shape matters.
 struct Operand {
     void *data;
     uint32_t dtype;
@@ -26,25 +26,25 @@ struct Operand {
 
 uint64_t bytes_of(const Operand &operand);
 
-// One list for each parameter of one side of a signature.
+// The inputs or the outputs of a signature: one list per parameter.
 using Operands = std::vector<std::vector<Operand>>;
 
-// Reads or makes up the inputs, each random one from a seed of its own. Throws cli::Failure and files::Error.
+// Reads or generates the inputs; each random input has its own seed. Throws cli::Failure and files::Error.
 std::vector<Tensors> make_inputs(const Arguments &arguments, const Signature &signature, const Spelling &spelling,
                                  uint64_t seed);
 
-// Tensors where they are, in the host's memory.
+// The tensors where they are now, in host memory.
 Operands operands_of(const std::vector<Tensors> &tensors);
 
-// Tensors of which only the shape matters. Those of files count as absent, since their shapes are not known.
+// Tensors of which only the shape matters. Those read from files count as absent: their shapes are not known.
 Operands shapes_of(const Arguments &arguments);
 
-// Says that they are on `device`, but for those that stay in the host's memory.
+// Marks the operands as being on `device`, except those that stay in host memory.
 void put_on(Operands &operands, const std::vector<Parameter> &parameters, DLDevice device);
 
 class Call {
   public:
-    // Borrows the attributes. `device` is for an op without tensors: where there are some they tell it.
+    // Borrows the attributes. `device` is used only for an op without tensors; otherwise the tensors determine it.
     Call(const Signature &signature, const Operands &inputs, const Operands &outputs,
          const std::vector<AttributeArgument> &attributes, DLDevice device);
     Call(const Call &) = delete;
@@ -57,20 +57,20 @@ class Call {
     std::vector<TensorArg> inputs_;
     std::vector<TensorArg> outputs_;
     std::vector<uint32_t> list_sizes_;
-    std::deque<std::vector<opdock_text>> texts_; // before what points to them
+    std::deque<std::vector<opdock_text>> texts_; // declared before the members that point to them
     std::vector<Attribute> attributes_;
     Args args_;
 };
 
-// What the outputs of a call look like, without elements and on no device yet. Optional ones are left out unless
-// `is_wanted` says otherwise of a parameter. Throws opdock::Error.
+// Dtypes and shapes of a call's outputs, without elements and not on any device yet. An optional output is left out
+// unless `is_wanted` is true for its parameter. Throws opdock::Error.
 Operands infer_outputs(const Op &op, const Signature &signature, const Operands &inputs,
                        const std::vector<AttributeArgument> &attributes,
                        const std::function<bool(size_t)> &is_wanted = {});
-// With the optional ones that the arguments ask for.
+// Includes the optional outputs that the arguments ask for.
 Operands infer_outputs(const Op &op, const Signature &signature, const Operands &inputs, const Arguments &arguments);
 
-// Pointers as Prepared::run takes them.
+// Pointers in the form that Prepared::run takes.
 std::vector<void *> pointers_of(const Signature &signature, const Operands &inputs, const Operands &outputs);
 
 } // namespace opdock::op_call

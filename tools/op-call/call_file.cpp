@@ -54,7 +54,7 @@ class Reader {
     }
 
   private:
-    // Messages show them.
+    // Made printable, since messages show it.
     std::string text(const char *name, bool is_needed = true) const {
         const auto found = metadata_.find(name);
         if (found == metadata_.end() && is_needed) {
@@ -67,7 +67,7 @@ class Reader {
     const files::Metadata metadata_;
 };
 
-// Bytes from the first element to behind the last; nothing where no tensor can have such strides.
+// Bytes from the first element to the end of the last; nothing if no tensor can have such strides.
 std::optional<uint64_t> extent_of(const HostTensor &tensor, const std::vector<int64_t> &strides) {
     if (strides.size() != tensor.shape.size() || tensor.bytes == 0) {
         return std::nullopt;
@@ -88,7 +88,7 @@ std::optional<uint64_t> extent_of(const HostTensor &tensor, const std::vector<in
     return static_cast<uint64_t>(bytes);
 }
 
-// Calls `see(where in row-major order, where by the strides)`, in bytes, for each element.
+// Calls `see(row-major offset, strided offset)`, in bytes, for each element.
 template<class See>
 void for_each_element(const HostTensor &tensor, const std::vector<int64_t> &strides, See see) {
     const size_t size = files::element_size(tensor.dtype);
@@ -129,7 +129,7 @@ bool is_call_file(std::string_view word) {
 CallFile read_call_file(const std::string &path) {
     try {
         return Reader(path).read();
-    } catch (const files::Error &error) { // has names in it that stand in the file
+    } catch (const files::Error &error) { // its message contains names from the file
         throw cli::Failure(cli::printable_line(error.what()));
     }
 }

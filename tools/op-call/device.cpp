@@ -15,11 +15,11 @@ FoundDevice find_device(const Host &host, const std::string &text) {
         if (one.at("type") != type) {
             continue;
         }
-        const bool is_it = one.value("device", device) == device; // of a type that cannot be used there is none
+        const bool is_it = one.value("device", device) == device; // an unusable type has no "device"
         if (const auto problem = one.find("problem"); is_it && problem != one.end()) {
             return {nullptr, problem->get<std::string>()};
         }
-        if (!one.contains("device")) { // a vendor's command finds it, and nobody provides its memory
+        if (!one.contains("device")) { // found by a vendor's command, but no plugin provides its memory
             continue;
         }
         if (is_it) {
@@ -28,7 +28,7 @@ FoundDevice find_device(const Host &host, const std::string &text) {
         there += (there.empty() ? "" : ", ") + one.at("device").get<std::string>();
     }
     if (there.empty()) {
-        (void)host.device(text); // throws where it is no name of a device
+        (void)host.device(text); // throws if it is not the name of a device
         return {nullptr, "no plugin provides devices of this type"};
     }
     return {nullptr, "there are " + there};

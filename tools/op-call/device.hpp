@@ -1,4 +1,4 @@
-// The device that a command line names.
+// The device named on a command line.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 namespace opdock::op_call {
 
 struct FoundDevice {
-    nlohmann::json record; // as opdock_devices has it; null when there is none
-    std::string problem;   // why there is none
+    nlohmann::json record; // the entry of opdock_devices; null if there is no such device
+    std::string problem;   // why there is no such device
 };
 
-// `text` is "cuda:1", or "cuda" for the first of its type. Opens the plugins that provide devices.
+// `text` is "cuda:1", or "cuda" for the first device of that type. Opens the plugins that provide devices.
 FoundDevice find_device(const Host &host, const std::string &text);
 
-// The record. Throws cli::Failure when there is none: before anything is made that such a device would need.
+// Returns the record. Throws cli::Failure if there is no such device, before anything that needs it is created.
 nlohmann::json device_record(const Host &host, const std::string &text);
 
 } // namespace opdock::op_call

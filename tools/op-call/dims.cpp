@@ -11,8 +11,8 @@ bool is_name_character(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// By recursive descent, as docs/signatures.md has the grammar. The host checked the signature; what is not understood
-// here is only left out.
+// A recursive descent parser for the grammar in docs/signatures.md. The host has checked the signature; anything not
+// understood here is just left out.
 class Evaluator {
   public:
     Evaluator(std::string_view text, const Sizes &sizes) : text_(text), sizes_(sizes) {}

@@ -1,4 +1,4 @@
-// The dims of a signature's tensors, as far as making up shapes needs them.
+// The dims of a signature's tensors, as far as they are needed to generate shapes.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace opdock::op_call {
 
-// Sizes of names; "..." is one of them.
+// The sizes of dim names, "..." included.
 using Sizes = std::map<std::string, int64_t>;
 
-// In the order of their appearance, each once.
+// In order of appearance, each name once.
 std::vector<std::string> names_in(std::string_view dim);
 
-// Nothing for a name that has no size, a division by zero and what is no expression.
+// Returns nothing for a name without a size, for a division by zero, and for text that is not an expression.
 std::optional<int64_t> evaluate(std::string_view dim, const Sizes &sizes);
 
 } // namespace opdock::op_call

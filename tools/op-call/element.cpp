@@ -13,13 +13,13 @@
 namespace opdock::op_call {
 namespace {
 
-// The small formats of OCP.
+// The small floating-point formats of OCP.
 struct SmallFloat {
     int mantissa_bits;
     int bias;
     double largest;
-    int sign;     // its bit; those below are the magnitude
-    int infinity; // magnitudes from here on are infinity (this one) and NaN, or only NaN
+    int sign;     // the sign bit; the bits below it are the magnitude
+    int infinity; // magnitudes from here on are infinity (this one) and NaN, or all NaN
     bool has_infinity;
 };
 constexpr SmallFloat e4m3 = {3, 7, 448.0, 0x80, 0x7f, false};
@@ -39,14 +39,14 @@ double decode(const SmallFloat &format, int bits) {
     return sign * std::ldexp(implicit + mantissa, std::max(exponent, 1) - format.bias - format.mantissa_bits);
 }
 
-// A NaN has all bits set, which is the largest number where there is none.
+// NaN has all bits set; in a format without NaN, that is the largest number.
 int encode(const SmallFloat &format, double value) {
     const int sign = std::signbit(value) ? format.sign : 0;
     if (std::isnan(value)) {
         return sign | (format.sign - 1);
     }
     const double magnitude = std::min(std::fabs(value), format.largest);
-    const int smallest = 1 - format.bias; // the subnormals' exponent too
+    const int smallest = 1 - format.bias; // also the subnormals' exponent
     const int exponent = magnitude == 0 ? smallest : std::max(std::ilogb(magnitude), smallest);
     // In units of the last place; a mantissa that rounds up to the next power of two carries into the exponent.
     const int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent)));
@@ -85,20 +85,20 @@ struct Fp8Codec {
     }
 };
 
-// A power of two, and NaN.
+// A power of two, or NaN.
 struct E8m0Codec {
     static double load(const std::byte *elements, size_t index) {
         const int exponent = std::to_integer<int>(elements[index]);
         return exponent == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, exponent - 127);
     }
-    // The nearest in the exponent; what is not positive becomes the smallest.
+    // Rounds the exponent to nearest; a value that is not positive becomes the smallest.
     static void store(std::byte *elements, size_t index, double value) {
         const double exponent = value > 0 ? std::nearbyint(std::log2(value)) + 127 : 0;
         elements[index] = std::isnan(value) ? std::byte{255} : static_cast<std::byte>(std::clamp(exponent, 0.0, 254.0));
     }
 };
 
-// Two values in a byte, the first one in its low bits.
+// Two values in a byte, the first one in the low bits.
 template<class Value>
 struct PairCodec {
     static double load(const std::byte *elements, size_t index) {

@@ -1,4 +1,4 @@
-// What went wrong, as a JSON document of a tool.
+// Errors as JSON documents of a tool.
 #pragma once
 
 #include <exception>
@@ -10,7 +10,7 @@
 
 namespace opdock::op_call {
 
-// By the name of the host's status; what the tool itself found wrong has names of its own.
+// The name of the host's status; errors found by the tool itself have names of their own.
 std::string status_of(const std::exception &error);
 
 // {"status", "message"}
@@ -19,8 +19,8 @@ nlohmann::json failure_json(const std::exception &error);
 // {"schema": "opdock.TOOL.error/1", "error": {"status", "message"}}
 nlohmann::json error_document(const std::string &tool, const std::exception &error);
 
-// As cli::run_tool. Who asked for JSON gets JSON, whatever happens, also when the command line itself is wrong; the
-// sentence goes to stderr as always.
+// Like cli::run_tool. If JSON was requested, any error is also printed as JSON, even one in the command line itself;
+// the sentence goes to stderr as always.
 int run_json_tool(const std::string &tool, const std::vector<std::string> &arguments,
                   const std::function<int(const std::vector<std::string> &arguments)> &execute);
 

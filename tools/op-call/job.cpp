@@ -18,7 +18,7 @@ bool is_of_file(const Source &source) {
     return !std::holds_alternative<MadeUp>(source);
 }
 
-// Gives the inputs the strides that they had. Throws cli::UsageError for those that tools cannot make.
+// Gives the inputs the strides of the recorded call. Throws cli::UsageError for strides that tools cannot make.
 void add_strides(const Subject &subject, const Signature &signature, Arguments &arguments) {
     for (size_t p = 0; p < signature.inputs.size(); ++p) {
         size_t element = 0;
@@ -54,7 +54,7 @@ Job checked_job(const Host &host, const Subject &subject, DLDevice device) {
 Job job_of(const Host &host, const Subject &subject) {
     Signature signature = signature_of(host.op(subject.op));
     if (!subject.impl.empty()) {
-        only(host, subject.op, subject.impl); // says when there is none
+        only(host, subject.op, subject.impl); // throws if there is none
     }
     Arguments arguments = match(subject.inputs, subject.attributes, signature, shapes_or_sources_spelling);
     arguments.wanted_outputs = match_outputs(subject.outputs, signature, shapes_or_sources_spelling);
@@ -73,11 +73,11 @@ FileJobs jobs_of_file(const Host &host, const std::string &path, DLDevice device
         try {
             Job job = checked_job(host, subject, device);
             if (subject.is_recorded()) {
-                add_new(found.jobs, std::move(job)); // another implementation or config served it as well
+                add_new(found.jobs, std::move(job)); // several implementations or configs may have served the same call
             } else {
                 found.jobs.push_back(std::move(job));
             }
-        } catch (const std::exception &error) { // said with its place
+        } catch (const std::exception &error) { // rethrown with its position
             if (!subject.is_recorded()) {
                 throw cli::Failure(subject.place + ": " + error.what());
             }
@@ -99,7 +99,7 @@ std::optional<Job> builtin_job(const Host &host, const Subject &subject, const s
         }
         try {
             Job job = job_of(host, {subject.op, {}, call->inputs, call->attributes});
-            job.subject.impl = subject.impl; // which there is: to look it up each time would take most of the time
+            job.subject.impl = subject.impl; // known to exist; looking it up each time would take most of the time
             takes(job);
             reason.clear();
             return job;

@@ -1,4 +1,4 @@
-// What is to be measured, checked against the ops that are there before anything runs.
+// What to measure, checked against the available ops before anything runs.
 #pragma once
 
 #include <functional>
@@ -33,22 +33,22 @@ struct FileJobs {
     std::vector<LeftOutCall> left_out;
 };
 
-// Those of a file of shapes; recorded ones once each. Whatever is wrong is a cli::Failure whose message begins with its
-// place; a call that was recorded, maybe elsewhere, and that cannot be made here is left out. `device_type`: recorded
-// calls of others are left out too; "" for none.
+// The jobs of a file of shapes; recorded calls appear once each. Any error is a cli::Failure whose message begins with
+// its position in the file, but a recorded call, perhaps from another machine, that cannot be made here is left out.
+// Recorded calls on other devices than `device_type` are left out too, unless it is "".
 FileJobs jobs_of_file(const Host &host, const std::string &path, DLDevice device, const std::string &device_type);
 
-// One size of the built-in shapes for one tuple of dtypes; of the two ways to share the elements the first with which
-// `takes` throws no opdock::Error. Nothing, with why in `reason`, when it throws with both or the signature needs what
-// cannot be guessed.
+// One size of the built-in shapes for one tuple of dtypes. There are two ways to distribute the elements over the dims:
+// the first one wins for which `takes` throws no opdock::Error. Returns nothing, with the cause in `reason`, if it
+// throws for both or if the signature needs something that cannot be guessed.
 std::optional<Job> builtin_job(const Host &host, const Subject &subject, const std::string &dtypes,
                                const BuiltinSize &size, const std::function<void(const Job &)> &takes,
                                std::string &reason);
 
-// Adds it unless the same call of the same implementation is there.
+// Adds the job unless the list already has the same call of the same implementation.
 void add_new(std::vector<Job> &jobs, Job job);
 
-// Throws opdock::Error when the op does not take such a call. Shapes of files are not known yet.
+// Throws opdock::Error if the op does not take such a call. The shapes of files are not known yet.
 void check_call(const Host &host, const Job &job, DLDevice device);
 
 } // namespace opdock::op_call

@@ -1,4 +1,4 @@
-// NAME=TEXT on a command line.
+// Arguments of the form NAME=TEXT on a command line.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@ namespace opdock::op_call {
 
 struct Named {
     std::string name;
-    std::string text; // "" where it may be missing and is
+    std::string text; // "" if it is optional and missing
 };
 
-// What `option` was given. `form` is what was expected, for the message. Throws cli::UsageError for a name or a text
-// that is missing; the text may be where `text_required` is false.
+// Parses the values given to `option`. `form` is the expected form, for the message. Throws cli::UsageError for a
+// missing name or text; the text may be missing if `text_required` is false.
 std::vector<Named> parse_named(const std::vector<std::string> &arguments, const std::string &option,
                                const std::string &form, bool text_required = true);
 
-// The option `name` of a tool, which may be repeated and is given `form`.
+// Adds the option `name`, which may be repeated and takes an argument of the form `form`.
 void add_named(cli::CommandLine &line, const std::string &name, const char *value, std::vector<Named> &into,
                const char *help, const std::string &form, bool text_required = true);
-// NAME=SOURCE; `forms` says what a SOURCE is.
+// NAME=SOURCE; `forms` explains SOURCE.
 void add_sources(cli::CommandLine &line, const char *name, std::vector<Named> &into, const char *help,
                  const char *forms);
-// --shape NAME=DTYPE[DIMS] and --attr.
+// --shape NAME=DTYPE[DIMS], and --attr below.
 void add_shapes(cli::CommandLine &line, std::vector<Named> &into, const char *help);
 void add_attributes(cli::CommandLine &line, std::vector<Named> &into,
                     const char *help = "an attribute; lists of int are written 1,2,3");

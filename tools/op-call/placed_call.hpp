@@ -1,4 +1,4 @@
-// A call with its tensors where its device has them.
+// A call with its tensors in its device's memory.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace opdock::op_call {
 
-// Memory of a device, given back when it goes.
+// Device memory, freed by the destructor.
 class DeviceBuffer {
   public:
     DeviceBuffer(const Host &host, DLDevice device, uint64_t bytes);
@@ -28,13 +28,13 @@ class DeviceBuffer {
 
 class PlacedCall {
   public:
-    // Makes the inputs, infers the outputs, and copies what belongs there to the device. Borrows the arguments. Throws
-    // opdock::Error, cli::Failure and files::Error.
+    // Creates the inputs, infers the outputs, and copies to the device what belongs there. Borrows the arguments.
+    // Throws opdock::Error, cli::Failure and files::Error.
     PlacedCall(const Host &host, const Op &op, const Signature &signature, const Arguments &arguments,
                const Spelling &spelling, DLDevice device);
 
     const Args &args() const { return call_->args(); }
-    // Where the tensors are.
+    // The tensors in their final places.
     const Operands &inputs() const { return placed_inputs_; }
     const Operands &outputs() const { return placed_outputs_; }
 

@@ -15,9 +15,9 @@ using nlohmann::json;
 void check_modules(const Host &host, const std::vector<std::string> &modules) {
     const json document = json::parse(host.describe());
     for (const std::string &module : modules) {
-        std::error_code unreachable; // which opening the host has told
+        std::error_code unreachable; // opening the host has reported this already
         if (!std::filesystem::is_regular_file(module, unreachable)) {
-            continue; // of a folder, whatever is sound may serve
+            continue; // a folder: whatever is sound in it may serve
         }
         for (const json &plugin : document.at("plugins")) {
             std::error_code not_there;

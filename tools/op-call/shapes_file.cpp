@@ -51,7 +51,7 @@ class Reader {
         return subject;
     }
 
-    // Labels and messages show every text of the file.
+    // All text must be printable, since labels and messages show it.
     void expect_printable(const YamlNode &node) const {
         if (!core::is_printable(node.text)) {
             fail(node, core::quote(node.text) + " has characters that cannot be shown");
@@ -88,7 +88,7 @@ class Reader {
         return node.text;
     }
 
-    // What a record of calls says beside the call.
+    // The fields of a recorded call other than the call itself.
     bool take_recorded(const std::string &field, const YamlNode &value, Subject &subject) const {
         if (field == "device") {
             subject.recorded_on = text(value, "a device, such as cuda:0");
@@ -103,7 +103,7 @@ class Reader {
         return true;
     }
 
-    // One for each parameter, or a list of them for a list parameter.
+    // One tensor per parameter, or a list of tensors for a list parameter.
     std::vector<Named> tensors(const YamlNode &node, const char *expected, const char *what) const {
         expect(node, YamlNode::Type::map, expected);
         std::vector<Named> tensors;

@@ -109,7 +109,7 @@ std::string expected_text(const Signature &signature, const Spelling &spelling) 
     const size_t width = cli::page_of_stdout().width();
     std::string forms = spelling.forms;
     for (size_t at = forms.find("\n  "); at != std::string::npos; at = forms.find("\n  ")) {
-        forms.replace(at, 3, " "); // it is broken for messages, which do not know where they are read
+        forms.replace(at, 3, " "); // broken for messages, which do not know the page width
     }
     return cli::printable(signature.op + "\n" + expected_arguments(signature, {}, spelling, width)) + "\n  " +
            cli::fill(cli::words_of(forms), 2, 2, width) + "\n";

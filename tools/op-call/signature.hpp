@@ -1,4 +1,4 @@
-// An op's signature as opdock_signature_json gives it, and what it asks of a command line.
+// An op's signature as opdock_signature_json gives it, and the arguments it requires on a command line.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct Parameter {
     bool optional = false;
     bool list = false;
     bool mut = false;
-    bool host = false; // in host memory, whatever the device
+    bool host = false; // in host memory, whatever the call's device
 
     std::string type() const; // "T[..., n]*"
 };
@@ -29,7 +29,7 @@ struct AttributeParameter {
     std::string type;          // int, float, bool, string, dtype, or a list: int[], float[], string[]
     nlohmann::json by_default; // null: required or optional
     bool optional = false;
-    std::string variable; // the dtype variable that it gives a value, or ""
+    std::string variable; // the dtype variable that this attribute sets, or ""
 
     bool is_required() const { return by_default.is_null() && !optional; }
 };
@@ -46,12 +46,12 @@ struct Signature {
 Signature read_signature(const nlohmann::json &json);
 Signature signature_of(const Op &op);
 
-// The signature, in lines of `width`, and a line for each argument, those in `missing` marked. Does not end in a new
-// line.
+// The signature, in lines of `width`, and a line for each argument, with the ones in `missing` marked. Has no newline
+// at the end.
 std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing,
                                const Spelling &spelling, size_t width = cli::Page::usual_width);
 
-// The same with the op's name and what its inputs may be, laid out for stdout, for people who ask what an op expects.
+// The same with the op's name and the forms of inputs, laid out for stdout, for users who ask what an op expects.
 std::string expected_text(const Signature &signature, const Spelling &spelling);
 
 } // namespace opdock::op_call

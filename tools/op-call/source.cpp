@@ -78,7 +78,7 @@ std::optional<MadeUp::Kind> made_up_kind(std::string_view word) {
     return std::nullopt;
 }
 
-// `rest` is what follows "random:".
+// `rest` is the text after "random:".
 MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view whole, bool may_guess = false) {
     const size_t open = rest.find('[');
     const size_t close = rest.find(']');
@@ -105,7 +105,7 @@ MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view 
     return made_up;
 }
 
-// Whether it begins as "bf16[" does. No path of a file that is read here does, but one without a folder.
+// True if it begins like "bf16[". No path to a supported file does, except one without a folder.
 bool begins_as_shape(std::string_view text) {
     return std::any_of(std::begin(named_dtypes), std::end(named_dtypes), [&](const NamedDtype &dtype) {
         const std::string_view name = dtype.name;
@@ -167,7 +167,7 @@ std::vector<int64_t> parse_strides(std::string_view text, const std::vector<int6
     if (strides.size() != shape.size()) {
         malformed(text, "a stride for each of " + std::to_string(shape.size()) + " dims");
     }
-    std::vector<size_t> order(shape.size()); // the dims, from the innermost
+    std::vector<size_t> order(shape.size()); // the dims, innermost first
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
     int64_t packed = 1;

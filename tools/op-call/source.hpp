@@ -1,4 +1,4 @@
-// Where a tensor comes from or goes to, as the command line spells it.
+// The source or destination of a tensor, as spelled on the command line.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct MadeUp {
     Kind kind = Kind::random;
     uint32_t dtype = 0; // packed
     std::vector<int64_t> shape;
-    // Of random: evenly spread from the first to the second, which integers do not reach. Of spaced: the first value
-    // and the last.
+    // For random: uniform over this range, which excludes the second number for integers. For spaced: the first and the
+    // last value.
     std::optional<std::pair<double, double>> range = std::nullopt;
-    std::vector<int64_t> strides = {}; // in elements, those of `shape` in another order; empty: row-major
+    std::vector<int64_t> strides = {}; // in elements, a permutation of `shape`; empty: row-major
 };
 
-// Whether it consists of integers that nobody said anything about: guess_ranges gives them a range.
+// True for random integers without a given range; guess_ranges gives them one.
 bool wants_guess(const MadeUp &made_up);
 
 // "dir/file.safetensors:tensor"
@@ -31,10 +31,10 @@ struct FilePart {
     enum class Format { npy, safetensors };
     Format format = Format::npy;
     std::string path;
-    std::string tensor; // of .safetensors; "" takes the parameter's name
+    std::string tensor; // of .safetensors; "" stands for the parameter's name
 };
 
-// What a SOURCE may be, for messages; continues after an indentation of two.
+// The accepted forms of SOURCE, for messages; continuation lines are indented by two.
 inline constexpr const char *source_forms = "SOURCE is FILE.npy, FILE.safetensors:NAME, random:bf16[64,1024],\n"
                                             "  random:i64[8]:0..100, spaced:i32[9]:0..64, zeros:DTYPE[DIMS]\n"
                                             "  or ones:DTYPE[DIMS]";
@@ -47,19 +47,19 @@ inline constexpr const char *shape_forms = "SOURCE is DTYPE[DIMS], such as bf16[
 
 using Source = std::variant<MadeUp, FilePart>;
 
-// All throw cli::UsageError, whose message says what was expected.
+// All of these throw cli::UsageError, whose message says what was expected.
 Source parse_source(std::string_view text);
-// Also "bf16[64,1024]", short for random:..., whose integers need no range.
+// Also accepts "bf16[64,1024]", short for random:..., whose integers need no range.
 Source parse_shape_or_source(std::string_view text);
-// That alone.
+// Accepts only that short form.
 Source parse_shape(std::string_view text);
 FilePart parse_file_part(std::string_view text);
-// "[1,64]" of a tensor of these dims whose elements lie without gaps in another order of its dims; nothing for
-// "packed". Throws cli::UsageError for what is none, and for strides that leave gaps or overlap.
+// Parses "[1,64]", for a tensor of these dims that is packed in another order of dims; returns nothing for "packed".
+// Throws cli::UsageError for any other text, and for strides that leave gaps or overlap.
 std::vector<int64_t> parse_strides(std::string_view text, const std::vector<int64_t> &shape);
 
-// The same for every spelling of a file's path. A link is another file than the one that it leads to, as it is
-// replaced.
+// The same for every spelling of a file's path. A link differs from the file it points to, because it is the link that
+// gets replaced.
 std::string place_of(const FilePart &file);
 uint32_t parse_dtype(std::string_view name);
 

@@ -1,4 +1,4 @@
-// How a tool's command line says what a call needs.
+// Spelling of a call's arguments on a tool's command line.
 #pragma once
 
 #include "op-call/source.hpp"
@@ -6,14 +6,14 @@
 namespace opdock::op_call {
 
 struct Spelling {
-    const char *input;                      // the option for an input
-    Source (*parse)(std::string_view text); // what follows NAME=
-    const char *forms;                      // of that, for messages
+    const char *input;                      // the option for inputs
+    Source (*parse)(std::string_view text); // parses the text after NAME=
+    const char *forms;                      // the forms of that text, for messages
     enum class Outputs {
         none,
         optional,
         written
-    } outputs; // which --output takes; written: all, each with a file or not
+    } outputs; // outputs that --output takes; written: all of them, each with an optional file
 };
 
 inline constexpr Spelling sources_spelling{"--in", parse_source, source_forms, Spelling::Outputs::written};

@@ -1,4 +1,4 @@
-// A call that a tool measures, as its user wrote it.
+// A call to be measured, as the user wrote it.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace opdock::op_call {
 
-// One shape of one op, as text; whether it fits the op is the next question.
+// One shape of one op, as text; it is not yet checked against the op.
 struct Subject {
     std::string op;
-    std::string impl; // "": none was asked for
+    std::string impl; // "": none was requested
     std::vector<Named> inputs;
     std::vector<Named> attributes;
-    std::vector<std::string> outputs = {}; // optional ones that are asked for
-    std::string place = {};                // "shapes.yaml:3:5", where it was asked for; "" is the command line
-    std::vector<Named> strides = {};       // "[1,4]" or "packed", of each tensor of these parameters, in order
-    // Of a call that a host recorded (PLUGIN_RECORD): the device, "cuda:0", and who served it. "": somebody wrote it.
+    std::vector<std::string> outputs = {}; // the optional ones that are requested
+    std::string place = {};                // "shapes.yaml:3:5", the position of the request; "": the command line
+    std::vector<Named> strides = {};       // "[1,4]" or "packed", for each tensor of these parameters, in order
+    // For a call recorded by a host (PLUGIN_RECORD): its device, "cuda:0", and its server. "": written by hand.
     std::string recorded_on = {};
     std::string served_by = {};
 
@@ -27,16 +27,16 @@ struct Subject {
 };
 
 // {"op", "inputs": [{"name", "source"}], "attributes": [{"name", "value"}], "outputs": [NAME]}, and "strides":
-// [{"name", "strides"}] where there are any
+// [{"name", "strides"}] if there are any.
 nlohmann::json subject_json(const Subject &subject);
 
-// "rmsnorm_fwd input=f32[4,8] weight=f32[8] strides(input)=[1,4] eps=1e-6 +rsigma", of a subject and of its JSON, also
-// of before there were outputs.
+// "rmsnorm_fwd input=f32[4,8] weight=f32[8] strides(input)=[1,4] eps=1e-6 +rsigma", from a subject or its JSON,
+// including older JSON without "outputs".
 std::string label_of(const Subject &subject);
 std::string label_of(const nlohmann::json &subject);
 
-// Checks that a command line says in one way what to measure: by an op with its call, by --shapes or by --all. True
-// where it has an op alone, which asks what that expects. `verb` is "tune" or "time". Throws cli::UsageError.
+// Checks that a command line says in exactly one way what to measure: by an op with its call, by --shapes or by --all.
+// Returns true if only an op is given, which asks what it expects. `verb` is "tune" or "time". Throws cli::UsageError.
 bool asks_what_is_expected(const cli::CommandLine &line, const std::vector<std::string> &ops, const std::string &verb);
 
 } // namespace opdock::op_call

@@ -15,7 +15,7 @@
 namespace opdock::op_call {
 namespace {
 
-// The standard library's distributions differ between implementations; these do not.
+// The distributions of the standard library differ between implementations; these do not.
 class Random {
   public:
     explicit Random(uint64_t seed) : engine_(seed) {}
@@ -23,7 +23,7 @@ class Random {
     // [0, 1)
     double even() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
 
-    // Box and Muller's, one of each pair.
+    // Box-Muller transform; uses one value of each pair.
     double normal() {
         const double radius = std::sqrt(-2.0 * std::log(1.0 - even()));
         return radius * std::cos(2.0 * std::numbers::pi * even());
@@ -59,13 +59,13 @@ size_t bytes_of(uint32_t dtype, const std::vector<int64_t> &shape) {
 }
 
 std::byte *allocate(size_t bytes, const std::string &type) {
-    // Linux grants more than it has, and ends the process when that is used.
+    // Linux may grant more memory than it has, and kills the process when that memory is used.
     const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
     try {
         if (static_cast<double>(bytes) < machine) {
             return static_cast<std::byte *>(::operator new(std::max<size_t>(bytes, 1), HostTensor::alignment));
         }
-    } catch (const std::bad_alloc &) { // said below
+    } catch (const std::bad_alloc &) { // reported below
     }
     throw NoMemory("there is no memory for " + type + ", which takes " + std::to_string(bytes) + " bytes");
 }
@@ -80,7 +80,7 @@ HostTensor::HostTensor(uint32_t type, std::vector<int64_t> dims)
 }
 
 HostTensor make_up(const MadeUp &made_up, uint64_t seed) {
-    // Drawing a number takes longer than most ops take for it, so that after so many, a prime, they begin again.
+    // Drawing a number takes longer than most ops take to process it, so after this many, a prime, they repeat.
     constexpr size_t most_drawn = 4'194'301;
     HostTensor tensor(made_up.dtype, made_up.shape);
     tensor.strides = made_up.strides;
@@ -113,7 +113,7 @@ files::TensorData read_file(const FilePart &file, const std::string &parameter) 
         return file.format == FilePart::Format::npy
                    ? files::read_npy(file.path)
                    : files::read_safetensors(file.path, file.tensor.empty() ? parameter : file.tensor);
-    } catch (const files::Error &error) { // has names in it that stand in the file
+    } catch (const files::Error &error) { // its message contains names from the file
         throw cli::Failure(cli::printable_line(error.what()));
     }
 }

@@ -45,7 +45,7 @@ json timing_json(const Timing &timing) {
     return one;
 }
 
-// Of the first tensor that there is.
+// The dtype of the first tensor present.
 std::string dtype_of(const op_call::Operands &inputs) {
     for (const auto &tensors : inputs) {
         if (!tensors.empty()) {
@@ -87,7 +87,7 @@ class Bench {
                 add_cost(plan_.entries[i], calls);
             }
         }
-        if (std::any_of(shapes.begin(), shapes.end(), is_timed)) { // else there is nothing to hold against them
+        if (std::any_of(shapes.begin(), shapes.end(), is_timed)) { // otherwise there is nothing to compare with them
             ceilings.measure();
         }
         json left_out = json::array();
@@ -158,7 +158,7 @@ class Bench {
 
     static bool is_timed(const json &shape) { return shape.at("outcome") == name_of(Timing::Outcome::timed); }
 
-    // That of the best of them.
+    // The best outcome among the implementations.
     static const char *outcome_of(const std::vector<Timing> &timings) {
         const auto has = [&](Timing::Outcome outcome) {
             return std::any_of(timings.begin(), timings.end(),
@@ -186,7 +186,7 @@ class Bench {
         return fastest.empty() ? shape.at("outcome").get<std::string>() : cli::time_text(best) + " with " + fastest;
     }
 
-    // Once for each op.
+    // Adds each op once.
     void add_cost(const Entry &entry, json &calls) {
         const op_call::Job &job = entry.job;
         if (std::any_of(calls.begin(), calls.end(), [&](const json &one) { return one.at("op") == job.subject.op; })) {

@@ -1,4 +1,4 @@
-// The measurement itself: ceilings, one shape after the other, what calls cost, ceilings again.
+// The measurement itself: the ceilings, each shape in turn, the cost of calls, then the ceilings again.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 
 namespace opdock::plugin_bench {
 
-// The document opdock.plugin-bench/1, rates included. A shape that fails does not keep the others from being timed.
+// Returns the document opdock.plugin-bench/1, rates included. If one shape fails, the others are still timed.
 nlohmann::json bench(const Host &host, const Request &request, const DeviceFacts &facts, const Plan &plan,
                      const cli::Interrupts &interrupts, cli::Progress &progress);
 

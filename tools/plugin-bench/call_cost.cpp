@@ -21,7 +21,7 @@ opdock_status nothing(const opdock_problem * /*problem*/, const opdock_call * /*
     return OPDOCK_OK;
 }
 
-// Runs so many calls; the status of the first that fails.
+// Runs this many calls; returns the status of the first one that fails.
 using Loop = std::function<opdock_status(size_t runs)>;
 
 template<class One>
@@ -59,7 +59,7 @@ class Ways {
                  nullptr,
                  workspace_ ? workspace_->get() : nullptr,
                  prepared_.workspace_size()};
-        // From the first run on the prepared call points to the kernel and its count.
+        // After the first run, the prepared call points directly to the kernel and its counter.
         detail::check(op_.try_call(placed_.args()));
         const opdock_status status = prepared_.run(call_);
         if (status != OPDOCK_OK) {
@@ -98,7 +98,7 @@ class Ways {
     const std::vector<Way> &ways() const { return ways_; }
 
   private:
-    // A device's queue is shorter than what a CPU can do: once it is full, the device is what is timed.
+    // A device's queue holds fewer calls than a CPU can submit; once it is full, the device would be timed instead.
     size_t runs_of(double nanoseconds) const {
         constexpr double length = 200'000;
         const double most = device_.device_type == kDLCPU ? 100'000 : 200;
@@ -127,12 +127,12 @@ class Ways {
     std::vector<Way> ways_;
 };
 
-// "bf16,f32": of each dtype variable in the call.
+// "bf16,f32": the dtype of each dtype variable in the call.
 std::string dtypes_of(const op_call::Job &job) {
     const op_call::Operands inputs = op_call::shapes_of(job.arguments);
     std::string dtypes;
     for (const std::string &variable : job.signature.dtype_variables) {
-        std::string dtype = "f32"; // of one that no input has
+        std::string dtype = "f32"; // the default for a variable that no input has
         for (size_t i = inputs.size(); i-- > 0;) {
             if (job.signature.inputs[i].dtype == variable && !inputs[i].empty()) {
                 dtype = files::dtype_name(inputs[i].front().dtype);
@@ -143,7 +143,7 @@ std::string dtypes_of(const op_call::Job &job) {
     return dtypes;
 }
 
-// What a way took more than the kernel, round by round, so that what both took longer in a round cancels out.
+// The extra time of a way over the kernel, round by round, so that slow rounds cancel out.
 cli::Summary difference(const Way &way, const Way &kernel) {
     std::vector<double> more;
     for (size_t i = 0; i < way.samples.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the device can do at most, as far as can be measured: before all shapes and after them, since clocks change.
+// Measured peak rates of the device, taken before and after all shapes because clock rates change.
 #pragma once
 
 #include <string>
@@ -13,21 +13,21 @@ namespace opdock::plugin_bench {
 
 class Ceilings {
   public:
-    // `dtypes` of the linear ops that are to be timed, each once.
+    // `dtypes` are those of the linear ops to be timed, each once.
     Ceilings(const Host &host, const DeviceFacts &facts, const std::vector<std::string> &dtypes);
 
-    // The first time before all shapes, the second time after them.
+    // The first call is made before all shapes, the second one after them.
     void measure();
 
     // {"copy": {"bytes_per_second", "measured": [before, after], "bytes"}, "matmul": {"bf16": {"flops_per_second",
-    // "measured", "op", "impl_id"} or null}}; the larger of the two counts.
+    // "measured", "op", "impl_id"} or null}}; each rate is the larger of its two measurements.
     nlohmann::json to_json() const;
 
   private:
     CopyRate copy_;
     std::vector<double> copied_;
     std::vector<MatmulRate> matmuls_;
-    std::vector<std::vector<MatmulRate::Best>> multiplied_; // of each dtype
+    std::vector<std::vector<MatmulRate::Best>> multiplied_; // by dtype
 };
 
 } // namespace opdock::plugin_bench

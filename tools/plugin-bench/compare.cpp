@@ -76,11 +76,11 @@ json read_document(const std::string &path) {
     json document = json::parse(cli::read_text(path), nullptr, false);
     try {
         if (document.at("schema") == "opdock.plugin-bench/1") {
-            timed_in(document); // has what is compared
+            timed_in(document); // throws if anything that is compared is missing
             document.at("ceilings").at("copy").at("bytes_per_second").get<double>();
             return document;
         }
-    } catch (const json::exception &) { // said below
+    } catch (const json::exception &) { // reported below
     }
     throw cli::Failure(path + ": expected what 'plugin-bench --json' printed, a document of opdock.plugin-bench/1");
 }

@@ -5,7 +5,7 @@
 namespace opdock::plugin_bench {
 namespace {
 
-// Runs for opdock_device_time.
+// A batch of runs for opdock_device_time.
 struct Batch {
     const Prepared &prepared;
     Rotation &rotation;

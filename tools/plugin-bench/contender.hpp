@@ -11,11 +11,11 @@ namespace opdock::plugin_bench {
 
 class Contender {
   public:
-    // Nothing but this implementation serves. Throws opdock::Error when it does not take the call.
+    // Only this implementation may serve. Throws opdock::Error if it does not take the call.
     Contender(const Host &host, const std::string &op, const std::string &impl_id, const op_call::PlacedCall &call,
               DLDevice device);
 
-    // Microseconds of one run over so many, by the timing events of the device. Throws opdock::Error when one fails.
+    // Microseconds per run, averaged over `runs`, by the device's timing events. Throws opdock::Error if a run fails.
     double sample(Rotation &rotation, size_t runs) const;
 
   private:

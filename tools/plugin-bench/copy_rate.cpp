@@ -11,8 +11,8 @@
 namespace opdock::plugin_bench {
 namespace {
 
-// More than a cache holds. Devices copy so much in the time in which a CPU copies the least, and with less, how copies
-// begin and end would count.
+// Larger than the cache. A device copies this much in the time that a CPU takes for the minimum, and with less the
+// start and the end of a copy would dominate.
 size_t buffer_bytes(const DeviceFacts &facts) {
     constexpr uint64_t least = uint64_t{64} << 20;
     constexpr uint64_t most = uint64_t{512} << 20;
@@ -20,7 +20,7 @@ size_t buffer_bytes(const DeviceFacts &facts) {
     return static_cast<size_t>(std::min(wanted, std::max(facts.memory / 16, least)));
 }
 
-// From when all threads are ready to when the last one is done.
+// From the moment when all threads are ready until the last one is done.
 double microseconds_of_threads(std::byte *to, const std::byte *from, size_t bytes) {
     using Clock = std::chrono::steady_clock;
     const size_t count = std::max(1U, std::thread::hardware_concurrency());
@@ -62,7 +62,7 @@ opdock_status copy(void *user_data) {
 CopyRate::CopyRate(const Host &host, const DeviceFacts &facts)
     : host_(host), device_(facts.device), bytes_(buffer_bytes(facts)), from_(host, facts.device, bytes_),
       to_(host, facts.device, bytes_) {
-    if (facts.is_cpu()) { // pages that nobody wrote are one page of zeros, and would be read from a cache
+    if (facts.is_cpu()) { // pages never written share one page of zeros, and would be read from a cache
         std::memset(from_.get(), 1, bytes_);
     }
     microseconds();

@@ -1,4 +1,4 @@
-// How fast the device copies: what ops that compute little are measured against.
+// The device's copy rate: the yardstick for ops that compute little.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ namespace opdock::plugin_bench {
 
 class CopyRate {
   public:
-    // Two buffers of twice the last level of cache each, 64 MiB to 512 MiB. Throws opdock::Error.
+    // Allocates two buffers, each twice the last-level cache, 64 MiB to 512 MiB. Throws opdock::Error.
     CopyRate(const Host &host, const DeviceFacts &facts);
 
-    // Bytes read and written, together, per second: the median of some copies of one buffer to the other. On a CPU all
-    // cores copy a part each by memcpy, which goes around the caches for parts of this size; elsewhere the device's
-    // provider copies.
+    // Bytes read plus bytes written, per second: the median of several copies from one buffer to the other. On a CPU
+    // each core copies a part by memcpy, which bypasses the caches for parts of this size; elsewhere the device's
+    // provider does the copy.
     double measure() const;
-    size_t bytes() const { return bytes_; } // of a buffer
+    size_t bytes() const { return bytes_; } // per buffer
 
   private:
     double microseconds() const;

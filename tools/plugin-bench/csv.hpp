@@ -1,4 +1,4 @@
-// --csv FILE and --format csv: a row for each shape and implementation.
+// --csv FILE and --format csv: one row per shape and implementation.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace opdock::plugin_bench {
 
-// With a head; fields as RFC 4180 has them, empty where a number is not known. Lines end in "\n".
+// With a header row. Fields follow RFC 4180 and are empty where a number is unknown; lines end in "\n".
 std::string render_csv(const nlohmann::json &document);
 
-// In quotes where it has to be. What a table program would take for a formula begins with an apostrophe.
+// Quoted if necessary. Text that a spreadsheet would take for a formula gets a leading apostrophe.
 std::string csv_field(const std::string &text);
 
 } // namespace opdock::plugin_bench

@@ -1,4 +1,4 @@
-// What is measured on.
+// The device that is measured.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct DeviceFacts {
     std::string architecture;
     std::string driver;
     uint64_t memory; // bytes
-    uint64_t cache;  // bytes of the last level; a guess where it is not known
+    uint64_t cache;  // bytes of the last-level cache; a guess if unknown
 
     bool is_cpu() const { return device.device_type == kDLCPU; }
 };
 
-// `text` as --device has it. Throws cli::Failure when there is no such device.
+// `text` is in the form of --device. Throws cli::Failure if there is no such device.
 DeviceFacts facts_of(const Host &host, const std::string &text);
 
 } // namespace opdock::plugin_bench

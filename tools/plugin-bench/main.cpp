@@ -44,7 +44,7 @@ void draw(const Request &request, const json &document) {
     std::cerr << "plugin-bench: the plot is in " << cli::printable(request.plot) << '\n';
 }
 
-// What was measured is printed already, so that a fault of these is for stderr alone.
+// The results have been printed already, so errors here are only reported on stderr.
 bool writes_files(const Request &request, const json &document) {
     bool all = true;
     const auto try_to = [&](const std::string &path, const auto &write) {

@@ -24,7 +24,7 @@ op_call::Job square(const Host &host, const std::string &op, const std::vector<s
     return op_call::job_of(host, subject);
 }
 
-// Those that may be the fastest.
+// The implementations that may be the fastest.
 std::vector<std::string> candidates(const Host &host, const std::string &op, const std::string &kind) {
     std::vector<std::string> ids;
     const json document = json::parse(host.describe());
@@ -79,7 +79,7 @@ void MatmulRate::add(const Host &host, const DeviceFacts &facts, const std::stri
                                                 std::make_unique<Contender>(host, op, id, *problem.call, facts.device));
                 problem.contenders.back().second->sample(*problem.rotation, 1);
             }
-        } catch (const Error &) { // it declines the dtype, or fails: then it is not the fastest
+        } catch (const Error &) { // it declines the dtype or fails, so it is not the fastest
             std::erase_if(problem.contenders, [&](const auto &one) { return one.first == id; });
         }
     }

@@ -1,4 +1,4 @@
-// How fast the device multiplies matrices, with the best that is there: what linear ops are measured against.
+// The device's matrix multiplication rate, with the fastest implementation available: the yardstick for linear ops.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace opdock::plugin_bench {
 
 class MatmulRate {
   public:
-    // For one dtype, "bf16". Of all implementations of matmul and linear_fwd on the device, the references left out,
+    // For one dtype, such as "bf16". Uses all implementations of matmul and linear_fwd on the device, except references
     // and those that would take longer than two seconds.
     MatmulRate(const Host &host, const DeviceFacts &facts, std::string dtype);
 
@@ -23,12 +23,12 @@ class MatmulRate {
         std::string op;
         std::string impl_id;
     };
-    // Of 2048 x 2048 x 2048, the fastest by the medians of some rounds; nothing where nothing runs that.
+    // Multiplies 2048 x 2048 x 2048. Returns the fastest by median over the rounds; nothing if nothing can run it.
     std::optional<Best> measure();
     const std::string &dtype() const { return dtype_; }
 
   private:
-    // The tensors of one op, and who multiplies them.
+    // The tensors of one op, and the implementations that multiply them.
     struct Problem {
         std::string op;
         std::unique_ptr<op_call::PlacedCall> call;

@@ -38,7 +38,7 @@ class Planner {
     }
 
   private:
-    // Of those that were asked for, whatever they run on.
+    // The implementations that were requested, on any device.
     std::vector<json> implementations_of(const std::string &op, const std::vector<std::string> &wanted) const {
         std::vector<json> result;
         for (const json &one : document_.at("ops")) {
@@ -69,7 +69,7 @@ class Planner {
         return contenders;
     }
 
-    // Device types for which there is what is asked for: "cuda, rocm".
+    // Device types with a requested implementation: "cuda, rocm".
     std::string devices_of(const Job &job) const {
         std::set<std::string> types;
         for (const json &one : implementations_of(job)) {
@@ -102,7 +102,7 @@ class Planner {
         std::vector<Timing> contenders = contenders_of(job);
         if (contenders.empty()) {
             for (const std::string &impl : request_.impls) {
-                op_call::only(host_, job.subject.op, impl); // says when there is none
+                op_call::only(host_, job.subject.op, impl); // throws if there is none
             }
             const std::string elsewhere = devices_of(job);
             throw cli::Failure((job.subject.place.empty() ? "" : job.subject.place + ": ") + "'" + job.subject.op +
@@ -113,7 +113,7 @@ class Planner {
         plan.entries.push_back({std::move(job), std::move(contenders)});
     }
 
-    // Each name that --impl gives is one of somebody who runs.
+    // Each name given by --impl must belong to an implementation that runs.
     void check_implementations(const Plan &plan) const {
         for (const std::string &impl : request_.impls) {
             const auto has_it = [&](const Entry &entry) {
@@ -121,13 +121,13 @@ class Planner {
                                    [&](const Timing &one) { return cli::same_name(one.impl_id, impl); });
             };
             if (!plan.entries.empty() && std::none_of(plan.entries.begin(), plan.entries.end(), has_it)) {
-                op_call::only(host_, plan.entries.front().job.subject.op, impl); // says when there is none
+                op_call::only(host_, plan.entries.front().job.subject.op, impl); // throws if there is none
                 throw cli::Failure("--impl " + impl + ": it runs none of the shapes on " + request_.device);
             }
         }
     }
 
-    // Every tuple of dtypes that one of them takes.
+    // Every tuple of dtypes that at least one of them takes.
     static std::vector<std::string> tuples_of(const std::vector<json> &implementations) {
         std::vector<std::string> tuples;
         for (const json &one : implementations) {
@@ -167,7 +167,7 @@ class Planner {
 
     void add_all(Plan &plan) const {
         for (const std::string &op : request_.ops) {
-            host_.op(op); // says when there is none
+            host_.op(op); // throws if there is none
         }
         for (const json &one : document_.at("ops")) {
             const auto op = one.at("op").get<std::string>();

@@ -1,4 +1,4 @@
-// What is to be timed, and by whom.
+// The shapes to time, and the implementations to time on them.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace opdock::plugin_bench {
 
-// One shape with the implementations that may run it.
+// A shape and the implementations that may run it.
 struct Entry {
     op_call::Job job;
     std::vector<Timing> contenders;
 };
 
-// What --all and records of calls leave out, and why.
+// An op that --all or a record of calls leaves out, and why.
 struct LeftOut {
     std::string op;
     std::string reason;
@@ -27,8 +27,8 @@ struct Plan {
     std::vector<LeftOut> left_out;
 };
 
-// Throws opdock::Error for an unknown op and a call that it does not take, cli::UsageError for arguments that do not
-// fit, and cli::Failure when there is no implementation of an op on the device or none of a name that --impl gives.
+// Throws opdock::Error for an unknown op and for a call that it does not take, cli::UsageError for arguments that do
+// not fit, and cli::Failure if the device has no implementation of an op, or none of a name given by --impl.
 Plan plan(const Host &host, const Request &request);
 
 } // namespace opdock::plugin_bench

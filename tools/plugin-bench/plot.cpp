@@ -24,7 +24,7 @@ struct Point {
     std::string impl_id;
     double bytes;
     double microseconds;
-    double fraction; // of the roofline; 0: unknown
+    double fraction; // of the roofline; 0 if unknown
 };
 
 std::vector<Point> points_of(const json &document) {
@@ -42,7 +42,7 @@ std::vector<Point> points_of(const json &document) {
     return points;
 }
 
-// In alphabetical order, so that a colour means the same in every drawing of the same plugins.
+// In alphabetical order, so that plots of the same plugins use the same colours.
 std::vector<std::string> implementations_of(const std::vector<Point> &points) {
     std::vector<std::string> ids;
     for (const Point &point : points) {
@@ -54,17 +54,17 @@ std::vector<std::string> implementations_of(const std::vector<Point> &points) {
     return ids;
 }
 
-// Okabe and Ito's, which everybody can tell apart.
+// The Okabe-Ito palette, which is safe for colour-blind readers.
 const char *colour_of(size_t index) {
     constexpr std::array<const char *, 7> colours = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
                                                      "#d55e00", "#56b4e9", "#000000"};
     return colours[index % colours.size()];
 }
 
-// Of each op and dtype the points of its largest shape; the best first, those of one op together.
+// The points of each op's and dtype's largest shape; best first, those of one op together.
 std::vector<Point> bars_of(const std::vector<Point> &points) {
     std::map<std::string, double> largest; // bytes of "op dtype"
-    std::map<std::string, double> best;    // fraction of the same
+    std::map<std::string, double> best;    // best fraction for the same key
     const auto key = [](const Point &point) { return point.op + " " + point.dtype; };
     for (const Point &point : points) {
         largest[key(point)] = std::max(largest[key(point)], point.bytes);
@@ -85,7 +85,7 @@ std::vector<Point> bars_of(const std::vector<Point> &points) {
     return bars;
 }
 
-// A block of data for each implementation, its bars at their places from the top.
+// One data block per implementation, with its bars at their positions from the top.
 void write_bars(std::ostringstream &script, const std::vector<Point> &bars, const std::vector<std::string> &ids) {
     for (size_t i = 0; i < ids.size(); ++i) {
         script << "$bars" << i << " << END\n";
@@ -103,9 +103,9 @@ void write_bars(std::ostringstream &script, const std::vector<Point> &bars, cons
     }
 }
 
-// The points of one op and dtype by one implementation, by size.
+// The points of one op, dtype and implementation, by size.
 struct Line {
-    std::string op; // and dtype
+    std::string op; // and the dtype
     size_t implementation;
     std::vector<Point> points;
 };
@@ -146,7 +146,7 @@ std::string plot_script(const json &document) {
     const size_t head = 60;
     const size_t upper = 130 + 24 * bars.size();
     const std::vector<Line> lines = lines_of(points, ids);
-    const size_t lower = std::max<size_t>(460, 120 + 18 * (lines.size() + 1)); // of the key
+    const size_t lower = std::max<size_t>(460, 120 + 18 * (lines.size() + 1)); // room for the key
     const auto height = static_cast<double>(head + upper + lower);
     std::ostringstream script;
     script << "set terminal svg noenhanced size 1000," << head + upper + lower << " background '#ffffff'\n";
@@ -174,7 +174,7 @@ std::string plot_script(const json &document) {
            << "set xlabel 'bytes read and written'\nset ylabel 'microseconds'\n"
            << "set logscale xy\nset autoscale xy\nset format x '%.0s %cB'\nset format y '%g'\n"
            << "set ytics auto scale 1\nset grid xtics ytics\nset key outside right top\nplot ";
-    // The colour says which implementation, the point which op and dtype.
+    // The colour shows the implementation; the point type shows the op and dtype.
     size_t ops = 0;
     for (size_t i = 0; i < lines.size(); ++i) {
         ops += i > 0 && lines[i].op != lines[i - 1].op ? 1 : 0;

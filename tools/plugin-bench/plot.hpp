@@ -1,4 +1,4 @@
-// --plot: how near each implementation comes to what the device can do, and how long it takes over size.
+// --plot: the fraction of the device's peak that each implementation reaches, and its time over size.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace opdock::plugin_bench {
 
-// What gnuplot is told; "" when nothing was timed. Bars are of each op's largest shape, the ops that come nearest to
-// the roofline first.
+// Returns a gnuplot script; "" if nothing was timed. The bars show each op's largest shape; ops nearest to the roofline
+// come first.
 std::string plot_script(const nlohmann::json &document);
 
 } // namespace opdock::plugin_bench

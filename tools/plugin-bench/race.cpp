@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Outcome = Timing::Outcome;
 
-// Fewer say nothing about the spread.
+// Fewer rounds say nothing about the spread.
 constexpr size_t fewest_rounds = 3;
 
 class Race {
@@ -37,7 +37,7 @@ class Race {
                 warm_up(runner);
             }
         }
-        // Each round begins with another one, so that nobody always runs after the same one.
+        // Each round starts with a different runner, so that none always follows the same one.
         for (size_t round = 0; round < options_.rounds && (round < fewest_rounds || seconds() < options_.seconds);
              ++round) {
             for (size_t i = 0; i < runners_.size(); ++i) {
@@ -89,7 +89,7 @@ class Race {
         }
     }
 
-    // The first run pays for pages, caches and what the kernel prepares; the batch after it for a clock that is low.
+    // The first run absorbs page faults, cold caches and kernel setup; the batch after it absorbs a low clock rate.
     void warm_up(Runner &runner) {
         double once = sample(runner, 1);
         const double share = 1e6 * options_.seconds / static_cast<double>(runners_.size());
@@ -122,7 +122,7 @@ class Race {
 } // namespace
 
 size_t batch_of(double microseconds, const RaceOptions &options, size_t contenders) {
-    constexpr double shortest = 300; // of a batch, for the clock and the launch of the first run
+    constexpr double shortest = 300; // minimum batch, long enough for the clock and the launch of the first run
     constexpr double longest = 5000;
     constexpr double most = 100'000;
     const double share = 1e6 * options.seconds / static_cast<double>(options.rounds * std::max<size_t>(contenders, 1));

@@ -39,7 +39,7 @@ std::string ratio_text(double ratio) {
     return text;
 }
 
-// A line for each.
+// One line per ceiling.
 std::string ceilings_text(const json &document) {
     const json &ceilings = document.at("ceilings");
     std::string text =
@@ -58,7 +58,7 @@ std::string paragraph(const std::string &text, size_t indent, const cli::Page &p
     return std::string(indent, ' ') + cli::fill(cli::words_of(text), indent, indent, page.width()) + "\n";
 }
 
-// A ceiling that moved makes every fraction doubtful.
+// A ceiling that changed during the measurement casts doubt on every fraction.
 std::string drift_text(const json &measured, const cli::Page &page) {
     if (measured.size() < 2) {
         return "";
@@ -74,7 +74,7 @@ std::string drift_text(const json &measured, const cli::Page &page) {
                      0, page);
 }
 
-// "67 %", of the copy rate; of linear ops of whichever ceiling is nearer.
+// "67 %" of the copy rate; for linear ops, of the nearer ceiling.
 std::string fraction_text(const json &one) {
     const json &roofline = one.at("roofline");
     if (roofline.is_null()) {
@@ -183,7 +183,7 @@ std::string calls_text(const json &calls, const cli::Page &page) {
                      2, page);
 }
 
-// "default.cpu: 12.5 us to 10 us, 1.25x faster, spread 2 %", a paragraph.
+// "default.cpu: 12.5 us to 10 us, 1.25x faster, spread 2 %", as a paragraph.
 std::string change_text(const json &row, const cli::Page &page) {
     const std::string verdict = text_of(row, "verdict");
     const std::string who = cli::printable_line(text_of(row, "impl_id")) + ": ";
@@ -198,7 +198,7 @@ std::string change_text(const json &row, const cli::Page &page) {
                              (verdict == "same"     ? ": no change beyond it"
                               : verdict == "unsure" ? ": too few rounds to tell"
                                                     : "");
-    // The speed is one piece, so that it can be painted after the text is broken into lines.
+    // The speed is one piece, so that it can be coloured after the text is broken into lines.
     std::vector<std::string> pieces = cli::words_of(times);
     const size_t comma = rest.find(' ') + 1;
     pieces.push_back(speed + rest.substr(0, comma));

@@ -1,4 +1,4 @@
-// The document opdock.plugin-bench/1 as text for people. Pure: the same document is the same text.
+// The document opdock.plugin-bench/1 as readable text. Pure: the same document gives the same text.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace opdock::plugin_bench {
 
-// The ceilings, each shape with its implementations, the fastest first, what calls cost, and what was left out.
+// The ceilings, each shape with its implementations, fastest first, the cost of calls, and what was left out.
 std::string render_report(const nlohmann::json &document, const cli::Page &page);
 
-// What changed, and by how much; `path` is where the earlier document was.
+// The changes and their size; `path` is the file of the earlier document.
 std::string render_comparison(const nlohmann::json &comparison, const nlohmann::json &document, const std::string &path,
                               const cli::Page &page);
 

@@ -28,7 +28,7 @@ program at once.
 Exit codes: 0 fine; 1 something failed, is absent or, with --fail-above, got
 slower; 2 wrong usage; 130 Ctrl-C, 143 SIGTERM (128 + the signal).)";
 
-// "1.1": times as long as before.
+// "1.1": this many times as long as before.
 double ratio_of(const std::string &text) {
     double ratio = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ratio);

@@ -19,7 +19,7 @@ void copy(const Host &host, DLDevice device, void *to, const void *from, uint64_
     detail::check(opdock_device_copy(host.c(), to, device, from, device, bytes, nullptr));
 }
 
-// `copies` of the tensor one after the other, by doubling what is there.
+// `copies` of the tensor, one after the other, made by doubling the part already copied.
 DeviceBuffer copies_of(const Host &host, const Operand &tensor, size_t copies) {
     const uint64_t stride = padded(bytes_of(tensor));
     DeviceBuffer buffer(host, tensor.device, stride * copies);
@@ -36,7 +36,7 @@ DeviceBuffer copies_of(const Host &host, const Operand &tensor, size_t copies) {
 Rotation::Rotation(const Host &host, const op_call::Signature &signature, const op_call::PlacedCall &call,
                    DLDevice device, size_t copies)
     : host_(host), pointers_(copies, op_call::pointers_of(signature, call.inputs(), call.outputs())) {
-    size_t index = 0; // among the pointers
+    size_t index = 0; // in the list of pointers
     const auto take = [&](const std::vector<op_call::Parameter> &parameters, const op_call::Operands &operands) {
         for (size_t i = 0; i < operands.size(); ++i) {
             for (const Operand &tensor : operands[i]) {

@@ -19,7 +19,7 @@ uint64_t bytes_of(const std::vector<Operand> &tensors) {
     return bytes;
 }
 
-// Binds each dim that is a bare name, and "..." as the product of what it stands for.
+// Binds each dim that is a bare name, and binds "..." to the product of the dims it stands for.
 void bind(const Parameter &parameter, const std::vector<int64_t> &shape, std::map<std::string, double> &sizes) {
     const std::vector<std::string> dims = parameter.dims;
     size_t at = 0;

@@ -36,8 +36,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr size_t most_output = size_t{256} << 20; // of one run, that is read for its score
-constexpr uint64_t most_rounds = 3;               // of --repeats runs, for a verdict that is not significant
+constexpr size_t most_output = size_t{256} << 20; // limit for a run whose output is read for its score
+constexpr uint64_t most_rounds = 3;               // of --repeats runs each, until a verdict is significant
 
 struct Interrupted : std::exception {};
 
@@ -50,7 +50,7 @@ std::string value_of(const std::string &variable) {
     return "";
 }
 
-// What the runs depend on: a state of another search is of no use.
+// The settings that the runs depend on: the state of another search is useless.
 json search_of(const Request &request) {
     json variables = json::object();
     const std::string level = cli::variable_name("LOG_LEVEL");
@@ -72,7 +72,7 @@ std::string number_text(uint64_t number) {
     return std::string(4 - std::min<size_t>(digits.size(), 4), '0') + digits;
 }
 
-// What a policy is warned of is the same for each op.
+// Logs each line once: the warnings about a policy are the same for every op.
 std::function<void(const std::string &)> once() {
     return [told = std::make_shared<std::set<std::string>>()](const std::string &line) {
         if (told->insert(line).second) {
@@ -112,12 +112,12 @@ class Bisection {
     json names_of(const Members &members) const;
     json suspects_json() const;
 
-    std::optional<Host> host_; // until suspects are known
+    std::optional<Host> host_; // until the suspects are known
     const Request &request_;
     Judge judge_;
     State state_;
-    const std::string per_op_; // the variable
-    const std::string before_; // its value as the user has it
+    const std::string per_op_; // the variable's name
+    const std::string before_; // its value in the user's environment
     const cli::Interrupts interrupts_;
     cli::StatusLine status_;
     Suspects suspects_;
@@ -125,13 +125,13 @@ class Bisection {
     json trials_ = json::array();
     uint64_t runs_ = 0;
     uint64_t remembered_ = 0;
-    double seconds_ = 0; // of these runs
+    double seconds_ = 0; // for these runs
     size_t most_left_ = 0;
 };
 
 std::vector<std::string> Bisection::environment(const std::string &policy) const {
     const std::string level = cli::variable_name("LOG_LEVEL");
-    const std::string wanted = value_of(level) == "DEBUG" ? "DEBUG" : "INFO"; // who serves is said there
+    const std::string wanted = value_of(level) == "DEBUG" ? "DEBUG" : "INFO"; // which logs who serves
     std::vector<std::string> variables = cli::own_environment();
     std::erase_if(variables, [&](const std::string &entry) {
         return entry.starts_with(level + "=") || (policy != before_ && entry.starts_with(per_op_ + "="));
@@ -208,7 +208,7 @@ Trial Bisection::try_policy(const std::string &policy, Members active) {
     return trial;
 }
 
-// "  about 3 min left": by what runs took so far.
+// "  at most 4 runs to a verdict, about 3 min", estimated from the duration of the runs so far.
 std::string Bisection::left() const {
     if (most_left_ == 0 || runs_ == 0) {
         return "";
@@ -279,7 +279,7 @@ void Bisection::find_suspects(const Trial &as_it_is) {
     host_.reset();
 }
 
-// A policy of the program itself stands above the environment's.
+// A policy set by the program itself takes precedence over the environment's.
 void Bisection::check_replaced(const Trial &replaced) const {
     for (const Run &run : replaced.runs) {
         for (const Suspect &one : run.served) {
@@ -293,7 +293,7 @@ void Bisection::check_replaced(const Trial &replaced) const {
     }
 }
 
-// Whether there is anything to search.
+// Returns true if there is anything to search.
 bool Bisection::compare_first_runs(json &document) {
     Trial as_it_is = try_policy(before_, {});
     find_suspects(as_it_is);
@@ -339,7 +339,7 @@ void Bisection::search(json &document) {
     json culprits = json::array();
     const auto named = [&](const Culprit &culprit) {
         culprits.push_back({{"members", names_of(culprit.members)}});
-        document["culprits"] = culprits; // also when it is interrupted
+        document["culprits"] = culprits; // kept if the search is interrupted
     };
     Search search(
         suspects_.all.size(), [&](const Members &active) { return is_bad(active, search); }, named);

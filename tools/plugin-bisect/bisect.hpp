@@ -1,4 +1,4 @@
-// The search of one command, from its first run to the document that says what came of it.
+// The search for one command, from its first run to the document with the result.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,8 +7,8 @@
 
 namespace opdock::plugin_bisect {
 
-// As docs/plugin-bisect-json.md has it. Tells on stderr how far it is. Throws cli::Failure where the command cannot be
-// run, or a host or the state cannot be used.
+// Returns the document described in docs/plugin-bisect-json.md. Reports progress on stderr. Throws cli::Failure if the
+// command cannot be run, or if a host or the state cannot be used.
 nlohmann::json bisect(const Request &request);
 
 } // namespace opdock::plugin_bisect

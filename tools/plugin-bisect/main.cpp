@@ -48,7 +48,7 @@ int execute(const std::vector<std::string> &options, const std::vector<std::stri
 } // namespace opdock::plugin_bisect
 
 int main(int argc, char **argv) {
-    // The command may have options of the same names.
+    // The command may have options with the same names.
     const auto [options, command] = opdock::plugin_bisect::split({argv + 1, argv + argc});
     return opdock::op_call::run_json_tool("plugin-bisect", options, [&words = command](const auto &own) {
         return opdock::plugin_bisect::execute(own, words);

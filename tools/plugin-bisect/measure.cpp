@@ -80,7 +80,7 @@ bool Judge::is_bad(const Trial &trial) const {
             return *bad;
         }
     }
-    if (has_failed(bad_)) { // and this one has not
+    if (has_failed(bad_)) { // and this trial has not
         return false;
     }
     const double bad = sample_of(bad_, request_).mean();

@@ -55,7 +55,7 @@ std::string who(const json &member) {
     return member.at("op").get<std::string>() + "  " + member.at("impl_id").get<std::string>();
 }
 
-// A sentence, filled.
+// A sentence, wrapped to the page.
 std::string sentence(const std::string &text, const cli::Page &page, size_t indent = 0) {
     return std::string(indent, ' ') +
            cli::fill(cli::words_of(cli::printable_line(text)), indent, indent, page.width()) + "\n";
@@ -72,7 +72,7 @@ std::string first_runs(const json &document) {
     return text + ".";
 }
 
-// What ended the search before it began.
+// The reason why the search ended before it began.
 std::string no_culprit(const json &document, const cli::Page &page) {
     const auto result = document.at("result").get<std::string>();
     const auto alpha = cli::short_number(document.at("criterion").at("alpha").get<double>());
@@ -99,7 +99,7 @@ std::string culprit_text(const json &culprit, const cli::Page &page) {
     return text;
 }
 
-// A variable for a shell.
+// The remedy: a variable to set in a shell.
 std::string remedy_text(const json &document, const cli::Page &page) {
     std::string text = document.at("remedy_tested").get<bool>()
                            ? sentence("With this alone replaced the command is good:", page)

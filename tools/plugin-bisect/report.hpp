@@ -1,4 +1,4 @@
-// What a search found, for people.
+// The result of a search as readable text.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace opdock::plugin_bisect {
 // "bad   31 of 50   16 of 64 suspects as before   p = 0.0003   12 s"
 std::string trial_text(const nlohmann::json &trial, size_t suspects);
 
-// Of the document of --json.
+// Renders the document of --json.
 std::string render_report(const nlohmann::json &document, const cli::Page &page);
 
 } // namespace opdock::plugin_bisect

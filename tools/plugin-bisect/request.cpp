@@ -36,7 +36,7 @@ double alpha_of(const std::string &text) {
     return alpha;
 }
 
-// Spelled as scores are: 0.9 of 50 are 45.
+// Parsed as scores are: 0.9 of 50 is 45.
 std::optional<double> threshold_of(const cli::CommandLine &line, const std::string &option, uint64_t of) {
     if (!line.given(option)) {
         return {};
@@ -53,8 +53,8 @@ std::optional<double> threshold_of(const cli::CommandLine &line, const std::stri
 }
 
 cli::CommandLine describe_options(Request &request) {
-    constexpr uint64_t most_of = 1'000'000; // which --repeats of each of two samples leaves within 32 bits
-    const auto later = [](const std::string & /*text*/) {}; // check_request() reads it, which knows --of
+    constexpr uint64_t most_of = 1'000'000; // leaves --repeats runs of each of the two samples within 32 bits
+    const auto later = [](const std::string & /*text*/) {}; // check_request() reads it once --of is known
     cli::CommandLine line(54);
     line.text(
         "score", "REGEX", request.score,

@@ -1,4 +1,4 @@
-// What the command line of plugin-bisect asks for.
+// The options and arguments of plugin-bisect.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 namespace opdock::plugin_bisect {
 
 struct Request {
-    std::vector<std::string> command; // what stands behind "--"
-    std::string score;                // a regular expression; "": the exit code tells
-    std::optional<double> at_least;   // a score that is good; of counts, as one
+    std::vector<std::string> command; // the words after "--"
+    std::string score;                // a regular expression; "": judge by the exit code
+    std::optional<double> at_least;   // lowest good score; a count if scores are counts
     std::optional<double> at_most;
-    uint64_t of = 0; // scores are counts out of so many; 0: they are not
+    uint64_t of = 0; // scores are counts out of this many; 0: not counts
     uint64_t repeats = 1;
     double alpha = 0.05;
     double timeout = 0;                            // seconds; 0: none
-    std::string good = "reference|default|vendor"; // the order of an op whose suspects are replaced
-    std::vector<std::string> ops;                  // which may be suspects; none: all
+    std::string good = "reference|default|vendor"; // the order for an op whose suspects are replaced
+    std::vector<std::string> ops;                  // the only ops that may be suspects; empty: all
     bool first = false;
     std::string state;
     bool json = false;
@@ -30,7 +30,7 @@ struct Request {
 
 extern const cli::Tool<Request> tool;
 
-// Those of the tool, and the command: what stands before the first "--" and behind it.
+// Splits the tool's arguments from the command: the parts before and after the first "--".
 std::pair<std::vector<std::string>, std::vector<std::string>> split(const std::vector<std::string> &arguments);
 
 } // namespace opdock::plugin_bisect

@@ -59,7 +59,7 @@ pid_t start(std::vector<std::string> command, std::vector<std::string> environme
     return process;
 }
 
-// Waits for its end. The process still has its number then, which is its session's too.
+// Waits for the process to end without reaping it: its number, which is also its session's, stays valid.
 void wait_for_end(pid_t process, double timeout, const std::function<bool(double seconds)> &goes_on, Ended *ended) {
     const core::Descriptor watched(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
     if (watched.get() < 0) {
@@ -100,7 +100,7 @@ Ended run_command(const std::vector<std::string> &command, const std::vector<std
         ::waitpid(process, nullptr, 0);
         throw;
     }
-    ::kill(-process, SIGKILL); // or what it left behind
+    ::kill(-process, SIGKILL); // ends the process, or whatever it left behind
     int status = 0;
     while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
     }

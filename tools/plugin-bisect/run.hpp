@@ -1,4 +1,4 @@
-// A command, run to its end with its output in files.
+// Runs a command to its end, with its output in files.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,14 @@
 namespace opdock::plugin_bisect {
 
 struct Ended {
-    int code = 0; // as a shell has it: 128 + the signal that ended it
+    int code = 0; // as in a shell: 128 + signal if a signal ended it
     bool timed_out = false;
-    bool interrupted = false; // `goes_on` said so
+    bool interrupted = false; // because `goes_on` returned false
     double seconds = 0;
 };
 
-// In a session of its own, with nothing to read; what it leaves running there is ended with it. `timeout` of 0: none.
-// `goes_on` is asked several times a second. Throws cli::Failure where it cannot be started.
+// Uses a session of its own with empty stdin, and ends whatever the command leaves running there. A `timeout` of 0:
+// none. `goes_on` is called several times a second. Throws cli::Failure if the command cannot be started.
 Ended run_command(const std::vector<std::string> &command, const std::vector<std::string> &environment,
                   const std::string &out, const std::string &err, double timeout,
                   const std::function<bool(double seconds)> &goes_on);

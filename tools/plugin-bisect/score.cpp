@@ -10,9 +10,9 @@
 namespace opdock::plugin_bisect {
 namespace {
 
-constexpr size_t longest_line = 4096; // std::regex recurses for each character of it
+constexpr size_t longest_line = 4096; // std::regex recurses for every character
 
-// "45" of 50 are 45; "0.9", which has a point, and "90 %" are fractions.
+// "45" of 50 is 45; "0.9", which has a point, and "90 %" are fractions.
 std::optional<double> as_count(double value, std::string_view text, std::string_view behind, uint64_t of) {
     const auto most = static_cast<double>(of);
     if (behind.starts_with('%') || behind.starts_with(" %")) {

@@ -1,4 +1,4 @@
-// The number that a command prints.
+// The score that a command prints.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace opdock::plugin_bisect {
 
-// A pattern as --score has it, in ECMAScript's grammar. Throws UsageError for one that is none.
+// Compiles a pattern of --score, in ECMAScript's grammar. Throws UsageError if it is invalid.
 std::regex score_pattern(const std::string &text);
 
-// The number in the last line of `text` that the pattern finds: what its first group matches, or all of it. Nothing
-// where it finds none, or what it finds is no finite number. Of longer lines the beginning is searched.
+// The number in the last line of `text` that the pattern matches: the first group or, if that is unmatched, the whole
+// match. Nothing if no line matches or the number is not finite. Of longer lines only the beginning is searched.
 std::optional<double> find_score(const std::string &text, const std::regex &pattern, uint64_t of);
 
 } // namespace opdock::plugin_bisect

@@ -43,7 +43,7 @@ bool Search::is_bad(const Members &active) {
 size_t Search::shortest_bad(const Members &kept, const Members &rest, size_t good) {
     size_t bad = rest.size();
     while (bad - good > 1) {
-        most_left_ = static_cast<size_t>(std::bit_width(bad - good - 1)) + 2; // and it alone, and all others
+        most_left_ = static_cast<size_t>(std::bit_width(bad - good - 1)) + 2; // then it alone, and all others
         const size_t middle = good + (bad - good) / 2;
         (is_bad(both(kept, rest, middle)) ? bad : good) = middle;
     }
@@ -56,7 +56,7 @@ Culprit Search::find(const Members &candidates, size_t *good, bool first_only) {
     size_t begin = *good;
     do {
         const size_t size = shortest_bad(culprit.members, rest, begin);
-        *good = culprit.members.empty() ? size - 1 : *good - 1; // what is named later stands in that beginning
+        *good = culprit.members.empty() ? size - 1 : *good - 1; // later members lie in that beginning
         culprit.members.push_back(rest[size - 1]);
         std::sort(culprit.members.begin(), culprit.members.end());
         culprit.tests = tests_;

@@ -1,11 +1,11 @@
-// Searches a set of suspects for those that make a test bad. The test is given the suspects that are active; the others
+// Searches a set of suspects for those that make a test bad. The test receives the suspects that are active; the others
 // are replaced.
 //
-// All active is bad, none active is good. Suspects have an order, and halving finds the shortest beginning of it that
-// is bad: its last member is named after log2(n) tests, whatever its place. That member alone is tested next. Where it
-// is bad alone, it is a culprit by itself; else it takes others to be bad, and halving over those before it finds them.
-// At last everything but the culprits is tested; while that is bad, the search goes on there. Every conclusion rests on
-// a bad test and a good one that differ by one suspect, so that nothing has to be known of how many culprits there are.
+// All active is bad, none active is good. The suspects are ordered, and halving finds the shortest prefix that is bad:
+// its last member is named after log2(n) tests, wherever it is. That member is tested alone next. If it is bad alone,
+// it is a culprit by itself; otherwise it needs others to be bad, and halving over those before it finds them. Finally
+// everything but the culprits is tested; while that is bad, the search continues there. Every conclusion rests on a bad
+// and a good test that differ by one suspect, so the number of culprits need not be known.
 #pragma once
 
 #include <cstddef>
@@ -15,42 +15,42 @@
 
 namespace opdock::plugin_bisect {
 
-using Members = std::vector<size_t>; // of the suspects, ascending
+using Members = std::vector<size_t>; // indices of suspects, ascending
 
-// Suspects that are bad together, and of which none may be missing for that: one, or several that interact.
+// A minimal set of suspects that are bad together: a single one, or several that interact.
 struct Culprit {
     Members members;
-    size_t tests = 0; // that were made when the last member was named
+    size_t tests = 0; // number of tests made when the last member was named
 };
 
 struct Found {
     std::vector<Culprit> culprits;
-    bool rest_is_good = false; // everything but the culprits was tested
+    bool rest_is_good = false; // everything but the culprits was tested and is good
 };
 
 class Search {
   public:
-    // Whether these are bad when they alone are active. May throw, which ends the search. The same members are asked
-    // about once.
+    // True if the test is bad when only these suspects are active. May throw, which ends the search. Called at most
+    // once for the same members.
     using Test = std::function<bool(const Members &active)>;
-    // Told of a culprit when its last member is named, before the test of all others.
+    // Called with a culprit when its last member is named, before all others are tested.
     using Named = std::function<void(const Culprit &)>;
 
     Search(size_t suspects, Test test, Named named = {});
 
-    // `first_only` ends at the first culprit, as soon as it is named: whether it is bad alone is not asked.
+    // `first_only` ends the search as soon as the first culprit is named, without testing it alone.
     Found run(bool first_only);
 
     size_t tests() const { return tests_; }
-    // The most tests that are left if no further culprit is found.
+    // The maximum number of tests left if no further culprit is found.
     size_t most_left() const { return most_left_; }
 
   private:
     bool is_bad(const Members &active);
-    // The size of the shortest beginning of `rest` that is bad beside `kept`; all of it is, and `good` members are not.
+    // Size of the shortest prefix of `rest` that is bad with `kept`; all of it is bad, `good` members are not.
     size_t shortest_bad(const Members &kept, const Members &rest, size_t good);
-    // One culprit among `candidates`, which are bad together. *good is how many of them are known to be good as a
-    // beginning, and afterwards how many candidates but the culprit's members are.
+    // Finds one culprit among `candidates`, which are bad together. *good is the size of a prefix known to be good;
+    // afterwards it is the number of candidates in such a prefix without the culprit's members.
     Culprit find(const Members &candidates, size_t *good, bool first_only);
 
     size_t suspects_;

@@ -14,7 +14,7 @@ uint64_t count_of(const Sample &sample) {
     return static_cast<uint64_t>(std::llround(std::accumulate(sample.values.begin(), sample.values.end(), 0.0)));
 }
 
-// The tables with the same sums that are at most as probable as this one.
+// The total probability of the tables with the same margins that are at most as probable as this one.
 double fisher(const Sample &one, const Sample &other) {
     const uint64_t counted = count_of(one);
     const uint64_t drawn = one.of * one.values.size();
@@ -36,7 +36,7 @@ double fisher(const Sample &one, const Sample &other) {
     return std::min(p, 1.0);
 }
 
-// Of the mean, squared.
+// The squared standard error of the mean.
 double error_of(const Sample &sample) {
     const double mean = sample.mean();
     const double squares =
@@ -53,7 +53,7 @@ std::optional<double> welch(const Sample &one, const Sample &other) {
     const double a = error_of(one);
     const double b = error_of(other);
     const double difference = std::abs(one.mean() - other.mean());
-    if (a + b == 0) { // a program that always gives the same
+    if (a + b == 0) { // a program whose scores never vary
         return difference == 0 ? 1 : 0;
     }
     const double freedom =

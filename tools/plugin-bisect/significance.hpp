@@ -1,4 +1,4 @@
-// Whether two measurements differ by more than chance.
+// Tests whether two measurements differ by more than chance.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace opdock::plugin_bisect {
 
-// What the runs under one policy gave. Where scores are counts (right answers, failed runs), each is one of `of`.
+// The results of the runs under one policy. If scores are counts (right answers, failed runs), each is out of `of`.
 struct Sample {
     std::vector<double> values;
-    uint64_t of = 0; // 0: values are no counts
+    uint64_t of = 0; // 0: values are not counts
 
-    double mean() const; // of `values`; 0 without any
+    double mean() const; // of `values`; 0 if there are none
 };
 
 enum class Method { fisher, welch };
@@ -22,9 +22,9 @@ enum class Method { fisher, welch };
 std::string name_of(Method method);
 Method method_for(const Sample &sample);
 
-// The probability, two-sided, of a difference at least as large where there is none: by Fisher's exact test of counts,
-// by Welch's t-test of other scores. Nothing where it cannot be told: of other scores each side needs two. Both samples
-// are of one kind.
+// The two-sided probability of a difference at least this large if there is no real one: Fisher's exact test for
+// counts, Welch's t-test for other scores. Nothing if it cannot be computed: other scores need two values on each side.
+// Both samples must be of the same kind.
 std::optional<double> p_value(const Sample &one, const Sample &other);
 
 } // namespace opdock::plugin_bisect

@@ -36,7 +36,7 @@ std::string temporary_folder() {
     return pattern;
 }
 
-// What differs between two searches.
+// A difference between two searches.
 std::string difference(const json &one, const json &other) {
     for (const auto &[name, value] : one.items()) {
         if (!other.contains(name) || other.at(name) != value) {
@@ -100,7 +100,7 @@ void State::read(const json &search) {
         refuse(path_, "it is no state of plugin-bisect");
     }
     if (::ftruncate(file_.get(), static_cast<off_t>(begin)) !=
-        0) { // a line that was being written when its writer ended
+        0) { // drops a line that was being written when its writer ended
         fail(path_, errno);
     }
     if (begin == 0) {

@@ -1,4 +1,4 @@
-// Finished runs, kept in a file of JSON lines, so that a search goes on where it was.
+// Finished runs, kept in a file of JSON lines, so that a search can be resumed.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ namespace opdock::plugin_bisect {
 
 class State {
   public:
-    // Reads the file, or makes it with `search` as its first line: what the runs depend on. One process has it at a
-    // time. `path` of "": a new folder among the temporary files. Throws cli::Failure for a file that is no such one or
-    // of another search.
+    // Reads the file, or creates it with `search`, the settings that the runs depend on, as its first line. Only one
+    // process may use it at a time. An empty `path` stands for a new folder in the temporary directory. Throws
+    // cli::Failure if the file is not a state, or belongs to another search.
     State(const std::string &path, const nlohmann::json &search);
 
-    // The run number `repeat` under a policy; null where it is not known.
+    // Run number `repeat` under a policy; null if it is not known.
     const nlohmann::json *find(const std::string &policy, uint64_t repeat) const;
-    // Has its "policy" and "repeat". On the disk when this returns.
+    // `run` contains its "policy" and "repeat". It is on disk when this returns.
     void add(const nlohmann::json &run);
 
     const std::string &path() const { return path_; }
-    const std::string &folder() const { return folder_; } // of what runs print
+    const std::string &folder() const { return folder_; } // for the output of runs
     uint64_t runs() const { return runs_.size(); }
 
   private:

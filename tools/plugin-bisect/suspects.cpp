@@ -18,7 +18,7 @@ using Texts = std::vector<std::string>;
 
 namespace {
 
-// As hosts read variables; what comes behind that they leave out.
+// The limits with which hosts read variables; they ignore the rest.
 constexpr size_t longest_value = size_t{64} << 10;
 constexpr size_t most_ops = 1024;
 
@@ -35,8 +35,8 @@ void add_new(Texts &texts, const Texts &more) {
                  [&](const std::string &text) { return !has(texts, text); });
 }
 
-// The decision for an op under an order of its own ("": as it is), whatever the dtypes. Null for a device that nobody
-// knows.
+// The decision for an op under an order of its own ("": the current one), whatever the dtypes. Null if the device is
+// unknown.
 json decision_of(const Host &host, const std::string &op, const std::string &device, const std::string &order) {
     std::optional<Policy> policy;
     if (!order.empty()) {
@@ -56,16 +56,16 @@ Texts chain_of(const Host &host, const std::string &op, const std::string &devic
     return decision.is_null() ? Texts() : decision.at("chain").get<Texts>();
 }
 
-// Whether the CPU's implementations serve for a device where nothing on it does (fallback_to_cpu).
+// True if the CPU's implementations serve when nothing on the device does (fallback_to_cpu).
 bool falls_back(const Host &host, const std::string &op, const std::string &device, const std::string &order) {
     const json decision = decision_of(host, op, device, order);
     return !decision.is_null() && decision.contains("on_cpu") && decision.at("on_cpu").at("follows").get<bool>();
 }
 
-// An op as this process sees it.
+// An op as this process knows it.
 struct Op {
     std::string name;
-    std::map<std::string, Texts> devices; // and the implementations on each
+    std::map<std::string, Texts> devices; // with their implementations
 };
 
 std::map<std::string, Op> known_ops(const Host &host) {
@@ -82,7 +82,7 @@ std::map<std::string, Op> known_ops(const Host &host) {
     return ops;
 }
 
-// Where the command's log says nothing: whoever would serve first.
+// For a command whose log shows nothing: the implementations that would serve first.
 std::vector<Suspect> heads_of(const Host &host, const std::map<std::string, Op> &ops) {
     std::set<Suspect> heads;
     for (const auto &[name, op] : ops) {
@@ -100,7 +100,7 @@ class Sorting {
     Sorting(const Host &host, std::string good)
         : host_(host), good_(std::move(good)), first_(good_.substr(0, good_.find('|'))) {}
 
-    // Of one op that this process knows: which of those that served are suspects, and why the others are not.
+    // For an op that this process knows: sorts those that served into suspects and others, with the reason why not.
     void add(Suspects &to, const Op &op, const Texts &served) const {
         Texts suspects;
         for (const std::string &impl_id : served) {
@@ -116,7 +116,7 @@ class Sorting {
             add_new(before, chain_of(host_, op.name, device, ""));
             add_new(others, chain_of(host_, op.name, device, good_));
         }
-        add_new(others, served); // who cannot be replaced and is in no chain of this process
+        add_new(others, served); // those that cannot be replaced and are in no chain of this process
         std::erase_if(others, [&](const std::string &impl_id) { return has(suspects, impl_id); });
         std::stable_sort(suspects.begin(), suspects.end(), [&](const std::string &one, const std::string &other) {
             return std::find(before.begin(), before.end(), one) < std::find(before.begin(), before.end(), other);
@@ -125,7 +125,7 @@ class Sorting {
         add(to, op.name, suspects, others);
     }
 
-    // Of one that it does not know, such as a program registers: the first token alone is sure to name no suspect.
+    // For an op that this process does not know, such as a program's own: only the first token surely names no suspect.
     void add_unknown(Suspects &to, const std::string &op, const Texts &served) const { add(to, op, served, {first_}); }
 
   private:
@@ -136,7 +136,7 @@ class Sorting {
         }
     }
 
-    // "" for a suspect.
+    // The reason why it is not a suspect; "" if it is one.
     std::string reason_against(const Op &op, const std::string &impl_id, const Texts &served) const {
         std::string reason;
         for (const auto &[device, implementations] : op.devices) {
@@ -160,7 +160,7 @@ class Sorting {
     std::string first_;
 };
 
-// The entries of a value of PER_OP that are about none of these ops.
+// The entries of a PER_OP value that are for none of these ops.
 std::string entries_but(const std::string &value, const std::set<std::string> &ops) {
     std::string kept;
     std::istringstream entries(value);
@@ -199,7 +199,7 @@ std::vector<Suspect> served_in(const std::string &log) {
 }
 
 std::string Suspects::per_op(const Members &active, const std::string &before) const {
-    std::map<std::string, std::pair<Texts, size_t>> orders; // per op: its active suspects, and how many are not
+    std::map<std::string, std::pair<Texts, size_t>> orders; // per op: active suspects, and the number of others
     for (size_t i = 0; i < all.size(); ++i) {
         auto &[order, replaced] = orders[all[i].op];
         if (std::find(active.begin(), active.end(), i) != active.end()) {
@@ -230,7 +230,7 @@ std::string Suspects::per_op(const Members &active, const std::string &before) c
 }
 
 void check_order(const Host &host, const std::string &order) {
-    for (const auto &[name, op] : known_ops(host)) { // any that is there: a policy warns of others
+    for (const auto &[name, op] : known_ops(host)) { // any existing op will do: policies warn of others
         if (!op.devices.empty()) {
             (void)host.policy({{"per_op", name + "=" + order}});
             return;

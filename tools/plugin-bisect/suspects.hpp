@@ -1,5 +1,5 @@
-// Who may make a result wrong: implementations of ops that a command calls, each with those that may serve in its
-// place.
+// The suspects: implementations of the ops that a command calls, any of which may make its result wrong, each with the
+// ones that may serve in its place.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct Suspect {
     auto operator<=>(const Suspect &) const = default;
 };
 
-// Who served calls of which op, by opdock's log. Sorted, each once.
+// The implementations that served calls, and the ops, according to opdock's log. Sorted, without duplicates.
 std::vector<Suspect> served_in(const std::string &log);
 
 struct Cleared {
@@ -28,22 +28,22 @@ struct Cleared {
 };
 
 struct Suspects {
-    std::vector<Suspect> all; // by op
+    std::vector<Suspect> all; // in order of ops
     std::vector<Cleared> not_suspected;
     std::map<std::string, std::vector<std::string>>
-        others; // per op of `all`: tokens for all but its suspects, in order
+        others; // per op of `all`: tokens for everything but its suspects, in order
 
-    // The value of the variable PER_OP with which the active ones serve as before, and the others are replaced.
-    // `before` is its value as the user has it, which stays for other ops. Throws cli::Failure where a host would not
-    // read all of it.
+    // The value of the variable PER_OP under which the active suspects serve as before and the others are replaced.
+    // `before` is the user's own value, which is kept for other ops. Throws cli::Failure if a host would not read all
+    // of the value.
     std::string per_op(const Members &active, const std::string &before) const;
 };
 
-// Throws Error for a text that is no order as PLUGIN_PER_OP has it.
+// Throws Error if the text is not an order as in PLUGIN_PER_OP.
 void check_order(const Host &host, const std::string &order);
 
-// Of those that served; without them, of the heads of all orders. `good` is an order; what its first token names is
-// no suspect. `ops`: these alone, unless empty.
+// The suspects among those that served or, if these are unknown, among the heads of all chains. `good` is an order;
+// implementations named by its first token are not suspects. `ops`: only these ops, unless empty.
 Suspects suspects_of(const Host &host, const std::optional<std::vector<Suspect>> &served, const std::string &good,
                      const std::vector<std::string> &ops);
 

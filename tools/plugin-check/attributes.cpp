@@ -14,13 +14,13 @@ using op_call::AttributeArgument;
 using op_call::AttributeParameter;
 using op_call::Signature;
 
-// Of the standard ops; others get half of their default, or a quarter.
+// For the standard ops; for others, half of the default, or a quarter.
 const std::map<std::string, double> other_floats = {
     {"eps", 1e-2}, {"alpha", -0.5}, {"scale", 0.125},       {"label_smoothing", 0.1}, {"limit", 1.5},
     {"p", 0.25},   {"beta1", 0.5},  {"weight_decay", 0.05}, {"momentum", 0.9},        {"dampening", 0.1},
 };
 
-// Of the standard ops, within what their formulas have a meaning for; others get those of alpha.
+// For the standard ops, where their formulas are meaningful; others get those of alpha.
 const std::map<std::string, std::vector<double>> far_floats = {
     {"eps", {0, 0.5}},
     {"alpha", {0, 0.5, -0.5, 1e11}},
@@ -107,7 +107,7 @@ std::optional<AttributeArgument> other_value(const AttributeParameter &attribute
         return AttributeArgument{attribute.name, by_default.is_null() ? false : !by_default.get<bool>()};
     }
     if (attribute.type == "int") {
-        // A class that exists, as the ignored one of a loss.
+        // An existing class, for the ignored class of a loss.
         const bool is_class = attribute.name == "ignore_index";
         return AttributeArgument{attribute.name, by_default.is_null()
                                                      ? int64_t{2}

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// "acme::Kernel" for "_ZN4acme6KernelIfE3runEv": the name alone, as far as it is made of plain names. Anything else as
-// it is. Not by the C++ runtime's function, for which a short symbol can stand for a text of any size.
+// "acme::Kernel" for "_ZN4acme6KernelIfE3runEv": only the name, as far as it consists of plain names. Anything else is
+// unchanged. Does not use the C++ runtime's function, for which a short symbol can stand for a text of any size.
 std::string readable(const std::string &symbol) {
     static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
         {"_ZTV", "vtable of "}, {"_ZTI", "type of "},    {"_ZTS", "type name of "},
@@ -48,10 +48,10 @@ std::string readable(const std::string &symbol) {
     return name.empty() || name == "std" ? symbol : std::string(kind->second) + name;
 }
 
-// The first names, and how many more there are.
+// The first names, and the number of the others.
 std::string symbols_text(const std::vector<std::string> &symbols, bool are_all) {
     constexpr size_t most = 4;
-    std::vector<std::string> names; // one for all instances of a template
+    std::vector<std::string> names; // one name for all instances of a template
     for (const std::string &symbol : symbols) {
         if (std::string name = readable(symbol); std::find(names.begin(), names.end(), name) == names.end()) {
             names.push_back(std::move(name));
@@ -66,7 +66,7 @@ std::string symbols_text(const std::vector<std::string> &symbols, bool are_all) 
                : text + " and " + (are_all ? "" : "at least ") + std::to_string(names.size() - most) + " more";
 }
 
-// Versions number by number: 2.9 is older than 2.34.
+// Compares versions number by number: 2.9 is older than 2.34.
 bool is_newer(const std::string &a, const std::string &b) {
     size_t at_a = 0;
     size_t at_b = 0;

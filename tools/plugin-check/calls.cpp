@@ -67,7 +67,7 @@ json Calls::place(size_t slot, const Case &one, const std::vector<Tensors> &inpu
             offset += tensor.bytes;
         }
     }
-    expected_.resize(slot == 0 ? 1 : std::max(expected_.size(), slot + 1)); // the first is that of another case
+    expected_.resize(slot == 0 ? 1 : std::max(expected_.size(), slot + 1)); // slot 0 begins another case
     expected_[slot] = std::move(expected);
     return plugin_check::as_json(one, operands);
 }

@@ -76,7 +76,7 @@ const char *text_of(Exercise exercise) {
     return "";
 }
 
-// True where the text of a signature, "(input: T[...], *, eps: float) -> (output ~ input: T[...])", has the parameter.
+// True if the text of a signature, "(input: T[...], *, eps: float) -> (output ~ input: T[...])", has the parameter.
 bool has_parameter(std::string_view signature, const std::string &name) {
     for (size_t at = signature.find(name, 1); at != std::string_view::npos; at = signature.find(name, at + 1)) {
         const std::string_view rest = signature.substr(at + name.size());

@@ -1,4 +1,4 @@
-// What plugins bring, asked of a process that opens them: none of their code runs in this one.
+// The contents of plugins, reported by a process that opens them: none of their code runs in this one.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace opdock::plugin_check {
 
 class Catalog {
   public:
-    // Throws as opening a host does, but for a module that is refused.
+    // Throws as opening a host does, except for a module that is refused.
     Catalog(const std::string &program, const std::vector<std::string> &modules, double seconds);
 
     // Host::describe().
     const nlohmann::json &document() const { return document_; }
-    // Why no host opens where strict is set, or "".
+    // The reason why no host opens in strict mode, or "".
     const std::string &refusal() const { return refusal_; }
-    // Of the host's log, what needs attention.
+    // The lines of the host's log that need attention.
     const std::vector<std::string> &log() const { return log_; }
-    // Why there is no such device, or "".
+    // The reason why there is no such device, or "".
     std::string missing(const std::string &device);
 
   private:

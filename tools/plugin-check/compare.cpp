@@ -13,7 +13,7 @@ namespace opdock::plugin_check {
 namespace {
 
 struct Format {
-    int digits; // of the significand, the first one included
+    int digits; // of the significand, including the leading one
     int smallest_exponent;
     double largest;
 };
@@ -45,8 +45,8 @@ std::vector<double> rounded(uint32_t dtype, const std::vector<double> &values) {
     return op_call::load_elements(dtype, elements.data(), values.size());
 }
 
-// Whether one of two numbers that differ in kind (finite, infinite, NaN) is as good as the other: near the largest
-// finite number either is.
+// True if two numbers that differ in kind (finite, infinite, NaN) are equally good: near the largest finite number,
+// either kind is right.
 bool both_at_limit(double found, double expected, double largest, double tolerance) {
     return !std::isnan(found) && std::signbit(found) == std::signbit(expected) &&
            std::fabs(found) >= largest * (1 - 4 * tolerance) && std::fabs(expected) >= largest * (1 - 4 * tolerance);
@@ -60,7 +60,7 @@ std::string number(double value) {
 }
 
 struct Sums {
-    double off = 0; // of squares, as the next two
+    double off = 0; // a sum of squares, as are the next two
     double expected = 0;
     double noise = 0;
     size_t count = 0;
@@ -77,7 +77,7 @@ class Comparison {
             return equal();
         }
         std::string problem = differs_in_kind();
-        if (!problem.empty()) { // a result that nobody knows better may be past the largest number
+        if (!problem.empty()) { // an uncertain result may exceed the largest number
             noise_ = chosen(noise());
             problem = differs_in_kind();
         }
@@ -95,7 +95,7 @@ class Comparison {
         }
         const double norm = std::sqrt(sums_.expected);
         Agreement agreement;
-        // Of results next to zero, and of those that the reference does not know better, it says nothing.
+        // The error says nothing about results next to zero, or those that the reference does not know better.
         const bool says_nothing =
             problem.empty() && (!noise_.empty() || norm * tolerance_ < 16 * floor() * std::sqrt(count_of_finite()));
         agreement.error = sums_.off == 0 || says_nothing ? 0 : std::sqrt(sums_.off) / std::max(norm, 1e-300);
@@ -138,8 +138,8 @@ class Comparison {
 
     double count_of_finite() const { return static_cast<double>(std::max<size_t>(sums_.count, 1)); }
 
-    // What may be lost next to zero: the smallest number of f16, which hardware keeps; the smallest normal one of f32
-    // and bf16, below which many compilers' options let it flush to zero.
+    // The amount that may be lost next to zero: the smallest number of f16, which hardware keeps; the smallest normal
+    // number of f32 and bf16, below which the options of many compilers let numbers flush to zero.
     double floor() const {
         const bool may_flush = found_.dtype == OPDOCK_F32 || found_.dtype == OPDOCK_BF16;
         return std::ldexp(1.0, format_.smallest_exponent - (may_flush ? 0 : format_.digits - 1));
@@ -181,7 +181,7 @@ class Comparison {
         return "";
     }
 
-    // One of both is infinite, and the other one may be by what rounding makes of it.
+    // True if one of the two is infinite, and rounding may make the other one infinite.
     bool may_be_infinite(size_t i, double expected) const {
         const double value = values_[i];
         return !noise_.empty() && std::isinf(value) != std::isinf(expected) && !std::isnan(value) &&
@@ -204,7 +204,7 @@ class Comparison {
         }
     }
 
-    // After sum(). The element that is furthest off may be the only one.
+    // Follows sum(). The element that is furthest off may be the only one.
     std::string beyond() {
         const double norm = std::sqrt(sums_.expected);
         const double mean = norm / std::sqrt(count_of_finite());
@@ -241,7 +241,7 @@ class Comparison {
 
     const Output &found_;
     const Part &part_;
-    std::vector<double> values_; // its elements
+    std::vector<double> values_; // the found ones
     std::vector<double> expected_;
     double tolerance_;
     Format format_;
@@ -267,7 +267,7 @@ double tolerance_for(uint32_t dtype, size_t terms) {
         return 2e-3;
     case OPDOCK_BF16:
         return 1.6e-2;
-    case OPDOCK_E4M3: // one step of a few elements, where the factors differ in their last digit
+    case OPDOCK_E4M3: // one step in a few elements, if the factors differ in their last digit
     case OPDOCK_E5M2:
     case OPDOCK_E8M0:
     case OPDOCK_E2M1X2:

@@ -15,9 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-// Far more than any answer has.
+// Far more than any reply has.
 constexpr size_t largest_text = size_t{64} << 20;
-constexpr int most_notices = 64; // that are looked at between two requests
+constexpr int most_notices = 64; // unasked messages read between two requests
 
 Clock::time_point in(double seconds) {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -34,7 +34,7 @@ std::string indented(const std::string &text) {
     return lines;
 }
 
-// `how`: what a signal handler said, or "".
+// `how`: the report of a signal handler, or "".
 std::string ending(int status, const std::string &how, const std::string &said) {
     std::string text = WIFSIGNALED(status)
                            ? "it ended the process by " + std::string(strsignal(WTERMSIG(status)))
@@ -76,12 +76,12 @@ void Conversation::start() {
     process_ = std::make_unique<Process>(program_, job_);
     wait(in(seconds_), seconds_);
     is_open_ = true;
-    deadline_ += Clock::now() - begin; // which is no case's
+    deadline_ += Clock::now() - begin; // opening is not part of a case
 }
 
 void Conversation::put(const void *elements, size_t bytes, size_t offset) {
     start();
-    forget_reply(); // whose bytes lie there
+    forget_reply(); // its bytes lie there
     if (!write_exchange(process_->exchange(), elements, bytes, offset)) {
         throw op_call::NoMemory("there is no memory for what a call reads");
     }
@@ -92,7 +92,7 @@ void Conversation::forget_reply() {
         if (is_asked_) {
             receive();
         }
-    } catch (const Error &) { // as nobody sees the reply
+    } catch (const Error &) { // nobody sees the reply
         return;
     }
 }

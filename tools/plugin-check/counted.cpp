@@ -25,7 +25,7 @@ bool has_dim(const std::vector<Parameter> &parameters, const std::string &name) 
     });
 }
 
-// By the dim that each counts. Less than 0 is 0.
+// By the name of the dim that each one counts. A negative count is 0.
 Sizes counts_of(const Signature &signature, const std::vector<Output> &outputs) {
     Sizes counts;
     for (const Output &output : outputs) {
@@ -40,9 +40,9 @@ Sizes counts_of(const Signature &signature, const std::vector<Output> &outputs) 
     return counts;
 }
 
-// What lies past the first `kept` of one axis.
+// Clears everything past the first `kept` entries of one axis.
 void clear_rest(Output &output, size_t axis, size_t kept) {
-    size_t inner = files::element_size(output.dtype); // bytes of one of the axis
+    size_t inner = files::element_size(output.dtype); // bytes per entry of the axis
     for (size_t d = axis + 1; d < output.shape.size(); ++d) {
         inner *= static_cast<size_t>(output.shape[d]);
     }
@@ -65,7 +65,7 @@ void clear_uncounted(const Signature &signature, std::vector<Output> &outputs) {
         const std::vector<std::string> dims = signature.outputs[*parameter].dims;
         const auto others = std::find(dims.begin(), dims.end(), "...");
         for (auto dim = dims.begin(); dim != dims.end(); ++dim) {
-            const std::optional<int64_t> filled = op_call::evaluate(*dim, counts); // none: of other names
+            const std::optional<int64_t> filled = op_call::evaluate(*dim, counts); // none: it has other names
             if (filled && !op_call::names_in(*dim).empty()) {
                 const bool is_after = others < dim;
                 const auto axis = is_after ? output.shape.size() - static_cast<size_t>(dims.end() - dim)

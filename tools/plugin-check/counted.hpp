@@ -1,4 +1,4 @@
-// Outputs of which another output counts how much is filled (docs/signatures.md): what lies past the count may be
+// Outputs whose filled part is counted by another output (docs/signatures.md): the rest, past the count, may be
 // anything, and is compared as 0.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace opdock::plugin_check {
 
-// Of the outputs of one call.
+// Clears the uncounted part in the outputs of one call.
 void clear_uncounted(const op_call::Signature &signature, std::vector<Output> &outputs);
 
 } // namespace opdock::plugin_check

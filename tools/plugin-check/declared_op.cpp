@@ -7,7 +7,7 @@
 namespace opdock::plugin_check {
 namespace {
 
-thread_local const char *declared = nullptr; // while an entry runs: it takes no arguments
+thread_local const char *declared = nullptr; // while an entry runs, since it takes no arguments
 
 opdock_status declare(opdock_registry *registry) {
     opdock_op_declaration op = {};
@@ -19,7 +19,7 @@ opdock_status declare(opdock_registry *registry) {
 } // namespace
 
 void declare_op(Host &host, const std::string &signature) {
-    // Ops with a vendor's prefix are that vendor's to declare.
+    // A vendor's prefix marks an op that this vendor declares.
     const std::string name = signature.substr(0, signature.find('('));
     const size_t dot = name.find('.');
     declared = signature.c_str();

@@ -1,4 +1,4 @@
-// An op declared by its signature alone, for a host that has no plugin with it.
+// Declaration of an op by its signature alone, for a host without a plugin that has it.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace opdock::plugin_check {
 
-// Throws opdock::Error when the host knows the op by a signature that contradicts this one.
+// Throws opdock::Error if the host knows the op by a contradicting signature.
 void declare_op(Host &host, const std::string &signature);
 
 } // namespace opdock::plugin_check

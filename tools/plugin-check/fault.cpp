@@ -13,7 +13,7 @@
 namespace opdock::plugin_check {
 namespace {
 
-// A line of text, put together without what a signal handler may not call.
+// A line of text, composed without functions that a signal handler must not call.
 class Line {
   public:
     void add(const char *text) {
@@ -52,7 +52,7 @@ class Line {
 
 bool was_write(const void *context) {
 #if defined(__x86_64__)
-    constexpr uint64_t by_a_write = 2; // of the processor's page fault code
+    constexpr uint64_t by_a_write = 2; // a bit of the processor's page fault code
     const auto *user = static_cast<const ucontext_t *>(context);
     return (static_cast<uint64_t>(user->uc_mcontext.gregs[REG_ERR]) & by_a_write) != 0;
 #else
@@ -61,7 +61,7 @@ bool was_write(const void *context) {
 #endif
 }
 
-// Processors tell no address where an instruction for aligned data has other data.
+// Processors report no address if an instruction for aligned data gets unaligned data.
 bool may_be_alignment(int signal, const siginfo_t &info) {
     return signal == SIGBUS ? info.si_code == BUS_ADRALN : info.si_code == SI_KERNEL;
 }
@@ -99,7 +99,7 @@ void tell(int signal, const siginfo_t &info, const void *context) {
 }
 
 extern "C" void tell_fault(int signal, siginfo_t *info, void *context) {
-    if (info->si_code > 0) { // not sent by somebody
+    if (info->si_code > 0) { // not sent by a process
         tell(signal, *info, context);
     }
     std::signal(signal, SIG_DFL); // NOLINT(cert-err33-c): the handler ends either way

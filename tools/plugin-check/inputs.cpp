@@ -24,30 +24,30 @@ bool is_float(uint32_t dtype) {
     return !op_call::is_integer(dtype);
 }
 
-// --- what the inputs of the standard ops mean ------------------------------------------------------------------------
+// --- meanings of the inputs of the standard ops ----------------------------------------------------------------------
 
 enum class Meaning {
-    number,     // of the case's kind of values
+    number,     // drawn by the case's kind of values
     class_of,   // an index into the last dim of the op's logits, or ignore_index
     choice,     // 0 or 1
-    positive,   // a factor, a variance
-    small,      // of which sums of products are about 1, whose differences still have digits
-    step,       // a whole number from 1
-    never,      // 0: what a set flag would do is nothing
-    random_key, // any number from 0
+    positive,   // a factor or a variance
+    small,      // sums of products are about 1, and their differences still have digits
+    step,       // a whole number, at least 1
+    never,      // 0: a set flag would make the op do nothing
+    random_key, // any number, at least 0
     angle,
     log_probability,
     start,  // of a sequence among the tokens of another input
-    slot,   // a place of a paged cache, of which no two are alike, or -1
-    expert, // an index below the attribute experts, or -1
-    place,  // of a choice among all of them, of which no two are alike, or -1 less one
-    count,  // up to all of the last dim, or 0
-    row,    // of the input cos
+    slot,   // a place in a paged cache, each used once, or -1
+    expert, // an index below the attribute `experts`, or -1
+    place,  // a choice's place among all of them, each used once, or -1 minus such a place
+    count,  // from 0 up to the size of the last dim
+    row,    // of the input `cos`
     index,  // of any other input
 };
 
 struct Rule {
-    const char *op; // how the op's name begins
+    const char *op; // beginning of the op's name
     const char *input;
     Meaning meaning;
 };
@@ -76,7 +76,7 @@ const std::vector<Rule> rules = {
     {"qk_norm_rope", "positions", Meaning::row},
     {"sample_", "rng_state", Meaning::random_key},
     {"sample_", "k", Meaning::count},
-    {"sample_", "p", Meaning::positive}, // of above 1 all are left
+    {"sample_", "p", Meaning::positive}, // above 1, everything is kept
     {"quantize", "scale", Meaning::positive},
     {"quantize", "amax", Meaning::positive},
     {"dequantize", "scale_inv", Meaning::positive},
@@ -99,7 +99,7 @@ Meaning meaning_of(const Signature &signature, const Parameter &input, uint32_t 
     if (const Rule *rule = rule_of(signature, input)) {
         return rule->meaning;
     }
-    if (dtype == OPDOCK_E8M0) { // has nothing else
+    if (dtype == OPDOCK_E8M0) { // it has no other numbers
         return Meaning::positive;
     }
     if (is_float(dtype)) {
@@ -108,7 +108,7 @@ Meaning meaning_of(const Signature &signature, const Parameter &input, uint32_t 
     return dtype == OPDOCK_BOOL ? Meaning::choice : Meaning::index;
 }
 
-// What NAME_bwd, or NAME_bwd_and_more, takes from the standard NAME_fwd: an input with the name of an output.
+// The value that NAME_bwd, or NAME_bwd_and_more, takes from the standard NAME_fwd: an input named like an output.
 std::optional<Forward> saved_value(const Signature &signature, const Parameter &input) {
     const size_t end = signature.op.find("_bwd");
     if (end == std::string::npos || rule_of(signature, input) != nullptr) {
@@ -125,7 +125,7 @@ std::optional<Forward> saved_value(const Signature &signature, const Parameter &
                                                                           : std::nullopt;
 }
 
-// Ops in which an infinity has a meaning: it stays itself, or hides an element.
+// True for ops in which an infinity is meaningful: it stays infinite, or hides an element.
 bool takes_infinities(const Signature &signature, const Parameter &input) {
     static const std::vector<std::string> elementwise = {"relu", "silu", "gelu", "add"};
     const bool is_logits = input.name == "logits" || (input.name == "input" && begins_with(signature.op, "scaled_"));
@@ -150,8 +150,8 @@ size_t rows_in(const std::vector<int64_t> &dims) {
     return rows;
 }
 
-// An infinity times or beside numbers of another input is often none; of this one alone the reference has to say what
-// it gives.
+// True if there is a single floating-point input. An infinity times or beside numbers of another input is often NaN;
+// for a single input, the reference must define the result.
 bool is_only_float(const Signature &signature, const Dtypes &dtypes) {
     return std::count_if(signature.inputs.begin(), signature.inputs.end(),
                          [&](const Parameter &input) { return is_float(dtype_in(input.dtype, dtypes)); }) == 1;
@@ -159,14 +159,14 @@ bool is_only_float(const Signature &signature, const Dtypes &dtypes) {
 
 std::vector<Magnitude> magnitudes_for(const Signature &signature, const Dtypes &dtypes, const Parameter &input) {
     std::vector<Magnitude> all = {Magnitude::ordinary, Magnitude::thousand, Magnitude::constant};
-    if (is_only_float(signature, dtypes) && dtype_in(input.dtype, dtypes) != OPDOCK_E4M3) { // which has no infinity
+    if (is_only_float(signature, dtypes) && dtype_in(input.dtype, dtypes) != OPDOCK_E4M3) { // it has no infinity
         all.push_back(Magnitude::hidden);
         all.push_back(Magnitude::lowest);
     }
     return all;
 }
 
-// Each after each, itself included, when the end is followed by the beginning: the de Bruijn sequence of order 2.
+// Each value after each, itself included, if the list is read as a cycle: the de Bruijn sequence of order 2.
 std::vector<Magnitude> every_pair(const std::vector<Magnitude> &all) {
     std::vector<Magnitude> list;
     list.reserve(all.size() * all.size());
@@ -180,7 +180,7 @@ std::vector<Magnitude> every_pair(const std::vector<Magnitude> &all) {
     return list;
 }
 
-// Takes as much of `random` whatever the magnitude is: rows stay what they are where others change.
+// Takes the same amount of `random` for every magnitude: rows stay the same when others change.
 double draw_of(Magnitude magnitude, Random &random, uint32_t dtype) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     const double normal = random.normal();
@@ -220,8 +220,8 @@ double draw_number(Values values, Random &random, uint32_t dtype, bool only_belo
         return normal;
     case Values::denormal:
         return random.even(-1, 1) * smallest_normal(dtype);
-    case Values::not_a_number: // by row
-    case Values::rows:         // of another input
+    case Values::not_a_number: // drawn per row
+    case Values::rows:         // for another input
     case Values::normal:
         break;
     }
@@ -237,7 +237,7 @@ int64_t attribute_of(const Case &one, const std::string &name, int64_t otherwise
     return otherwise;
 }
 
-// How many classes there are: the last dim of the input that has the most dims.
+// The number of classes: the last dim of the input that has the most dims.
 int64_t last_dim(const Case &one, const Signature &signature, const Parameter &except) {
     std::vector<int64_t> most;
     for (const Parameter &input : signature.inputs) {
@@ -261,7 +261,7 @@ int64_t smallest_dim(const Case &one, const Signature &signature, const Paramete
     return smallest == std::numeric_limits<int64_t>::max() ? 1 : smallest;
 }
 
-// Below what a whole number of such a meaning has to be.
+// The exclusive upper bound of a whole number with this meaning.
 int64_t bound_of(Meaning meaning, const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype) {
     const auto size_of = [&](const std::string &name, size_t dim) {
         const Parameter *other = input_called(signature, name);
@@ -332,7 +332,7 @@ class Drawing {
             return random_.even(-30, 30);
         case Meaning::log_probability:
             return random_.even(-20, 0);
-        case Meaning::start: // the first is 0, and none falls
+        case Meaning::start: // the first is 0, and they never decrease
             last_ =
                 drawn_++ == 0 ? 0 : last_ + static_cast<int64_t>(random_.below(static_cast<size_t>(bound_ - last_)));
             return static_cast<double>(last_);
@@ -356,7 +356,7 @@ class Drawing {
     }
 
   private:
-    // Half of the rows have none, so that results without it are left to compare; others one, or many.
+    // Half of the rows have no NaN, so that their results can be compared; the others have one, or many.
     double next_or_nan() {
         const size_t place = drawn_++ % row_size_;
         if (place == 0) {
@@ -384,14 +384,14 @@ class Drawing {
     Random random_;
     int64_t bound_;
     int64_t ignored_;
-    int64_t last_ = 0; // start
+    int64_t last_ = 0; // the last `start`
     Values values_ = Values::normal;
     bool only_below_ = false;
-    std::vector<Magnitude> magnitudes_; // by row
+    std::vector<Magnitude> magnitudes_; // of each row
     size_t row_size_ = 1;
     size_t drawn_ = 0;
-    double chance_ = 0; // of NaN in this row
-    size_t place_ = 0;  // of the only one in this row
+    double chance_ = 0; // of a NaN in this row
+    size_t place_ = 0;  // of the only NaN in this row
 };
 
 bool is_statistic(const Signature &signature, const Parameter &input) {
@@ -417,7 +417,7 @@ std::vector<std::string> inputs_of_numbers(const Signature &signature, const Dty
 
 std::vector<Twin> twins_of(const Signature &signature, const std::vector<Tensors> &inputs) {
     std::vector<Twin> twins;
-    std::vector<std::pair<size_t, size_t>> firsts; // of each dtype and shape
+    std::vector<std::pair<size_t, size_t>> firsts; // one for each dtype and shape
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Parameter &input = signature.inputs[i];
         for (size_t j = 0; j < inputs[i].size(); ++j) {
@@ -472,7 +472,7 @@ std::vector<Magnitude> magnitudes_of(const Case &one, const Signature &signature
         return magnitudes;
     }
     std::vector<Magnitude> left = magnitudes_for(signature, one.dtypes, *input);
-    std::vector<Magnitude> all; // in an order that is drawn
+    std::vector<Magnitude> all; // in random order
     Random random(derive(one.seed, "rows"));
     while (!left.empty()) {
         const auto at = left.begin() + static_cast<std::ptrdiff_t>(random.below(left.size()));
@@ -536,7 +536,7 @@ std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, co
             known[input.name] = &inputs[i].front();
         }
     }
-    // What is saved follows from the others, and where it is one tensor with another one, that follows from it.
+    // A saved value depends on the other inputs; an input that is the same tensor as a saved one depends on that.
     const std::vector<Twin> twins = one.exercise == Exercise::same ? twins_of(signature, inputs) : std::vector<Twin>();
     const auto is_saved = [&](size_t i) { return saved_value(signature, signature.inputs[i]).has_value(); };
     const auto of = [&](const Twin &twin) -> HostTensor & { return inputs[twin.of_parameter][twin.of_element]; };

@@ -11,7 +11,7 @@
 
 namespace opdock::plugin_check {
 
-// Runs the forward op by its name on f32 inputs given by name and gives one of its outputs; nothing when it cannot.
+// Runs a forward op by its name on named f32 inputs and returns one of its outputs; nothing if it cannot.
 struct Forward {
     std::string op;
     std::string output;
@@ -19,24 +19,24 @@ struct Forward {
 using RunForward = std::function<std::optional<op_call::HostTensor>(
     const Forward &, const Case &, const std::map<std::string, op_call::HostTensor *> &)>;
 
-// What the elements of a row are where rows differ (Values::rows).
+// The elements of a row where rows differ (Values::rows).
 enum class Magnitude {
     ordinary,
-    thousand, // 1,000 and a little: an exponential of it overflows, the difference of two keeps its digits
+    thousand, // 1,000 and a little: an exponential overflows, the difference of two keeps its digits
     constant, // one large number whose square overflows
     hidden,   // minus infinity
     lowest,   // the lowest finite number, or minus infinity
 };
 
-// Rows that a kernel may compute as it does all others.
+// True for rows that a kernel may compute like all others.
 inline bool is_usual(Magnitude magnitude) {
     return magnitude == Magnitude::ordinary || magnitude == Magnitude::thousand;
 }
 
-// Those that are no index, mask, factor or the like, and nothing that a forward op saved.
+// The inputs that are not an index, mask, factor or the like, and not saved by a forward op.
 std::vector<std::string> inputs_of_numbers(const op_call::Signature &signature, const Dtypes &dtypes);
 
-// An input that may be the same tensor as one before it: of numbers, and only read.
+// An input that may be the same tensor as an earlier one: it has numbers and is only read.
 struct Twin {
     size_t parameter;
     size_t element; // of a list
@@ -44,23 +44,23 @@ struct Twin {
     size_t of_element;
 };
 
-// Of a call with these inputs: all that have the dtype and shape of another one.
+// For a call with these inputs: all inputs with the dtype and shape of another one.
 std::vector<Twin> twins_of(const op_call::Signature &signature, const std::vector<op_call::Tensors> &inputs);
 std::vector<Twin> twins_of(const op_call::Signature &signature, const Dtypes &dtypes, const Shapes &shapes);
 
-// Inputs of numbers that have enough rows of these shapes for each magnitude.
+// The inputs of numbers that, with these shapes, have enough rows for each magnitude.
 std::vector<std::string> inputs_with_rows(const op_call::Signature &signature, const Dtypes &dtypes,
                                           const Shapes &shapes);
 
-// Of each row of the input that the case's values_of names, in an order that puts each beside others; none for other
-// cases.
+// The magnitude of each row of the input that the case's values_of names, in an order that puts each magnitude next to
+// the others; empty for other cases.
 std::vector<Magnitude> magnitudes_of(const Case &one, const op_call::Signature &signature);
 
-// The ops that draw_inputs may ask for.
+// The ops that draw_inputs may run.
 std::vector<std::string> forward_ops_of(const op_call::Signature &signature);
 
-// Follows from the case alone. What a backward op takes from its forward op (statistics, probabilities) is computed by
-// it: made up numbers would be no result of anything.
+// The result depends on the case alone. What a backward op takes from its forward op (statistics, probabilities) is
+// computed by that op: random numbers would not be the result of anything.
 std::vector<op_call::Tensors> draw_inputs(const Case &one, const op_call::Signature &signature,
                                           const RunForward &run_forward);
 
@@ -68,9 +68,9 @@ std::vector<op_call::Tensors> draw_inputs(const Case &one, const op_call::Signat
 op_call::HostTensor draw_input(const Case &one, const op_call::Signature &signature, const op_call::Parameter &input,
                                uint32_t dtype, const std::vector<int64_t> &dims);
 
-// The fraction of itself by which rounding may have moved each value of an input whose elements are of `dtype`, in a
-// call that rounds to `moved_by`: less for a statistic that the forward op saved as f32, 0 for what counts, chooses or
-// names.
+// The relative amount by which rounding may have changed each value of an input whose elements are of `dtype`, in a
+// call that rounds to `moved_by`: less for a statistic that the forward op saved as f32, 0 for values that count,
+// choose or name something.
 double rounding_of(const op_call::Signature &signature, const op_call::Parameter &input, uint32_t dtype,
                    double moved_by);
 

@@ -1,4 +1,4 @@
-// The cases of an implementation, by what its op's signature says.
+// Lists the cases of an implementation, based on its op's signature.
 #include "cases.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using op_call::AttributeParameter;
 using op_call::Parameter;
 using op_call::Signature;
 
-// Signatures spell it "(output ~ input: T[...])".
+// In signatures: "(output ~ input: T[...])".
 bool has_in_place(const Signature &signature) {
     const size_t results = signature.text.find("->");
     return results != std::string::npos && signature.text.find('~', results) != std::string::npos;
@@ -73,7 +73,7 @@ class Listing {
         zero_ = zero_shapes(signature, random_, takes);
         ranks_ = rank_shapes(signature, random_, takes);
         square_ = square_shapes(signature, takes);
-        // Few rows and little beside them: what is tried here is not a matter of size.
+        // Few rows and little beside them: these cases do not depend on size.
         constexpr double work = 1 << 16;
         wide_ = shapes_of({{{2}, 8196}, {{2}, 16384}, {{1}, 16392}}, signature, random_, takes, work);
         mixed_ = shapes_of(
@@ -167,7 +167,7 @@ class Listing {
         return !op_call::find_named(pinned_.attributes, attribute.name) && !is_among(appended_, attribute.name);
     }
 
-    // What has nothing to compute may still have an output to fill, or none because the input is it.
+    // A call with nothing to compute may still have an output to fill, or none because the input is the output.
     void add_zero_dims() {
         for (const Shapes &shapes : zero_) {
             add(shapes, [](Case &) {});
@@ -177,7 +177,7 @@ class Listing {
         }
     }
 
-    // Kernels that go by strides often know so many dims and no more, and take none for one.
+    // Kernels that use strides often support a limited number of dims, and mistake no dims for one.
     void add_ranks() {
         for (const Shapes &shapes : ranks_) {
             add(shapes, [](Case &) {});
@@ -208,7 +208,7 @@ class Listing {
         }
     }
 
-    // Tensors that a caller may give twice.
+    // Tensors that a caller may pass twice.
     void add_shared() {
         if (has_in_place(signature_)) {
             for (const double size : {0.3, 0.8}) {
@@ -240,7 +240,7 @@ class Listing {
         }
     }
 
-    // Short rows, several of which are one block's work, and long ones.
+    // Short rows, several of which are processed by one block, and long ones.
     void add_rows() {
         for (const Shapes &shapes : mixed_) {
             for (const std::string &input : inputs_with_rows(signature_, start_.dtypes, shapes)) {
@@ -252,12 +252,12 @@ class Listing {
         }
     }
 
-    // All of them, each alone, and all but each.
+    // Leaves out all of them, each one alone, and all but one.
     void add_without_optionals() {
         const std::vector<std::string> all = optionals_of(signature_);
         std::set<std::vector<std::string>> sets;
         if (!all.empty()) {
-            for (const Shapes &shapes : plain_) { // all that a kernel does that knows none of them
+            for (const Shapes &shapes : plain_) { // everything done by a kernel that knows none of them
                 add(shapes, [&](Case &one) { one.without.insert(one.without.end(), all.begin(), all.end()); });
             }
             sets.insert(all);
@@ -274,7 +274,7 @@ class Listing {
         }
     }
 
-    // Kernels of libraries take round sizes and little that is optional: all that such a one does is among these.
+    // Kernels of libraries take round sizes and few optional inputs: everything that such a kernel does is among these.
     void add_round() {
         const Case start = start_;
         for (const Parameter &input : signature_.inputs) {
@@ -337,8 +337,8 @@ class Listing {
         }
     }
 
-    // Shortcuts for 0, and limits of a kernel that computes in fewer digits. A number that is next to none may be a
-    // result that counts, times a large one.
+    // Shortcuts for 0, and limits of a kernel that computes with fewer digits. A number near zero, multiplied by a
+    // large one, may be a result that matters.
     void add_far_values(const AttributeParameter &attribute) {
         for (const AttributeArgument &value : far_values(attribute)) {
             const auto with_value = [&](Case &one) {
@@ -356,7 +356,7 @@ class Listing {
         }
     }
 
-    // What counts, or names a place, is often wrong where it meets a size of the call, and past a limit of the kernel.
+    // Counts and places are often handled wrong where they equal a size of the call, or exceed a limit of the kernel.
     void add_boundaries(const AttributeParameter &attribute) {
         if (attribute.type != "int") {
             return;
@@ -405,7 +405,7 @@ class Listing {
         }
     }
 
-    // From the smallest, 0, to the largest, 1; one of two or three.
+    // From the smallest shape, 0, to the largest, 1; chosen among two or three.
     const Shapes &at(double size) {
         const auto last = static_cast<double>(plain_.size() - 1);
         const double place = size * last + random_.even(-1, 1);
@@ -420,13 +420,13 @@ class Listing {
     std::vector<std::string> appended_; // to the standard op
     std::vector<Shapes> plain_;
     std::vector<Shapes> empty_;
-    std::vector<Shapes> zero_;    // in one name
-    std::vector<Shapes> ranks_;   // of few and many dims
-    std::vector<Shapes> square_;  // all dims alike
+    std::vector<Shapes> zero_;    // one name has size 0
+    std::vector<Shapes> ranks_;   // few dims, and many
+    std::vector<Shapes> square_;  // all dims are equal
     std::vector<Shapes> wide_;    // rows of about 16,384
     std::vector<Shapes> mixed_;   // for rows of different magnitudes
-    std::vector<Shapes> batches_; // of the largest
-    std::vector<Shapes> unequal_; // for threads that are at work at once
+    std::vector<Shapes> batches_; // the largest ones
+    std::vector<Shapes> unequal_; // for threads that run at the same time
     std::vector<Shapes> round_;   // for calls without optional inputs
     std::vector<Case> cases_;
 };

@@ -40,7 +40,7 @@ namespace {
 
 using nlohmann::json;
 
-// A case that takes long is told of where there is no status line, once.
+// Reports a slow case, once, if there is no status line.
 class Slowness {
   public:
     void note(const std::string &where, double seconds, double timeout) {
@@ -73,7 +73,7 @@ std::string quoted(const std::string &word) {
     return text + "'";
 }
 
-// What shows a finding again.
+// The command that reproduces a finding.
 std::string command_for(const Request &request, const Subject &subject, const Pins &pins, uint64_t seed,
                         const json &finding) {
     std::string command = "plugin-check";
@@ -126,12 +126,12 @@ uint64_t seed_of(const Request &request) {
     return request.seed ? *request.seed : std::random_device()() % 1'000'000;
 }
 
-// An implementation, and the call that it is to be tried with.
+// An implementation, and the call to try it with.
 struct Round {
     const Subject *subject;
     Pins pins;
-    std::string call = {};  // of a file of shapes; "": whatever follows from the signature
-    std::string place = {}; // in that file
+    std::string call = {};  // from a file of shapes; "": all that follow from the signature
+    std::string place = {}; // position in that file
     bool is_recorded = false;
 };
 
@@ -139,7 +139,7 @@ void tell_left_out(const std::string &place, const std::string &reason) {
     std::cerr << "plugin-check: " << cli::printable(place + ": left out: " + reason) << '\n';
 }
 
-// Of a file of shapes each call with everybody who has its op, in the order of the file.
+// For a file of shapes: each call with every implementation of its op, in the order of the file.
 std::vector<Round> rounds_of(const Request &request, const std::vector<Subject> &subjects) {
     std::vector<Round> rounds;
     if (request.shapes.empty()) {
@@ -150,7 +150,7 @@ std::vector<Round> rounds_of(const Request &request, const std::vector<Subject> 
     }
     std::set<std::string> known;
     for (const op_call::Subject &call : op_call::read_shapes(request.shapes)) {
-        op_call::Subject bare = call; // layouts are plugin-check's own
+        op_call::Subject bare = call; // plugin-check chooses the layouts itself
         bare.strides.clear();
         const std::string label = op_call::label_of(bare);
         bool is_anybodys = false;
@@ -201,7 +201,7 @@ json check_ops(const Request &request, OwnReferences &own, const std::vector<Sub
                 slowness.note(where, seconds, request.timeout);
                 return interrupts.signal() == 0;
             });
-        } catch (const cli::UsageError &error) { // the call is none of the implementation's
+        } catch (const cli::UsageError &error) { // the call does not fit the implementation
             if (round.place.empty()) {
                 throw;
             }
@@ -222,8 +222,8 @@ json check_ops(const Request &request, OwnReferences &own, const std::vector<Sub
     return ops;
 }
 
-// Tensors come and go by the thousand: getting their pages from the system anew was a quarter of its time in the
-// kernel.
+// Tensors are allocated and freed by the thousand: without this, fetching their pages from the system again took a
+// quarter of the time, in the kernel.
 void keep_pages() {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
@@ -237,14 +237,14 @@ bool are_sound(const json &files) {
     return std::all_of(files.begin(), files.end(), is_sound);
 }
 
-// Also one that hosts do not try again.
+// Includes files that hosts do not try again.
 bool may_be_tried(const json &file) {
     return is_sound(file) || file.at("status") == "quarantined";
 }
 
-// Without a device every case would fail, and none for what the implementation does.
+// Without its device every case would fail, whatever the implementation does.
 void check_devices(Catalog &catalog, const std::vector<Subject> &subjects) {
-    std::map<std::string, std::string> devices; // and who runs there
+    std::map<std::string, std::string> devices; // with an implementation that runs there
     for (const Subject &subject : subjects) {
         devices.emplace(subject.device, subject.impl_id);
     }
@@ -255,12 +255,12 @@ void check_devices(Catalog &catalog, const std::vector<Subject> &subjects) {
     }
 }
 
-// What a host makes of a file: that it refuses it, or leaves out an implementation. Neither is checked then, so that
-// nobody can say that it is right.
+// Adds the host's verdict on a file: it may refuse the file, or leave out an implementation. What is refused or left
+// out is not checked, so it must not pass for right.
 void add_verdict(json &file, const json &document) {
     const auto path = file.at("path").get<std::string>();
     const auto refuse = [&](const std::string &why) {
-        if (is_sound(file)) { // else a finding says so
+        if (is_sound(file)) { // otherwise a finding says so
             file["status"] = "rejected";
             file.at("findings").push_back({{"check", "rejected"}, {"message", why}});
         }
@@ -285,7 +285,7 @@ void add_verdict(json &file, const json &document) {
     }
 }
 
-// Whether a finding of the files says what the line of a log does.
+// True if a finding of the files says the same as a line of the log.
 bool is_finding(const std::string &line, const json &files) {
     return std::any_of(files.begin(), files.end(), [&](const json &file) {
         const json &findings = file.at("findings");
@@ -298,24 +298,24 @@ bool is_finding(const std::string &line, const json &files) {
     });
 }
 
-// What there is to check; nothing where a file is refused, which is a finding then. Tells what else of the host's log
-// needs attention, each line once.
+// The implementations to check; none if a file is refused, which is a finding then. Reports the other lines of the
+// host's log that need attention, each once.
 std::vector<Subject> find_subjects(const Request &request, const std::vector<std::string> &told, json &files) {
     Catalog catalog = open(request);
     try {
-        for (json &file : files) { // now that a host has scanned it, its tune file can be judged by name
+        for (json &file : files) { // a host has scanned it now, so its tune file can be judged by name
             file = check_binary(file.at("path").get<std::string>(), request.newest_glibc);
             add_verdict(file, catalog.document());
         }
         for (const std::string &line : catalog.log()) {
             if (std::find(told.begin(), told.end(), line) == told.end() && !is_finding(line, files)) {
-                cli::write_log_line(cli::printable(line)); // what tells it may be the plugin
+                cli::write_log_line(cli::printable(line)); // it may come from the plugin
             }
         }
         if (!are_sound(files)) {
             return {};
         }
-        if (!catalog.refusal().empty()) { // of another module
+        if (!catalog.refusal().empty()) { // because of another module
             throw Error(OPDOCK_LOAD_FAILED, catalog.refusal());
         }
         std::vector<Subject> subjects = subjects_of(catalog.document(), request);
@@ -327,7 +327,7 @@ std::vector<Subject> find_subjects(const Request &request, const std::vector<std
     }
 }
 
-// The files that are named, as they are before a host has tried them.
+// The named files, as they are before a host has tried them.
 json named_files(const Request &request) {
     json files = json::array();
     for (const std::string &file : request.files) {
@@ -337,7 +337,7 @@ json named_files(const Request &request) {
     return files;
 }
 
-// With the op and the arguments of the call, and who served it where nobody else is asked for.
+// Adds the op and the arguments of the call and, if no other implementation is requested, the one that served it.
 Request request_of(const op_call::CallFile &call, Request request) {
     request.ops = {call.op};
     request.pins = pins_of(call);
@@ -406,7 +406,7 @@ int check(const Request &given) {
     return count_findings(document) == 0 ? cli::exit_fine : cli::exit_absent;
 }
 
-// "rmsnorm_fwd vendor.acme" for each.
+// Prints "rmsnorm_fwd vendor.acme" for each.
 int list(const Request &request) {
     keep_to_itself();
     json files = named_files(request);
@@ -425,7 +425,7 @@ int list(const Request &request) {
 }
 
 int execute(const std::vector<std::string> &arguments) {
-    if (arguments.size() == 2 && arguments.front() == "--worker") { // plugin-check starts itself
+    if (arguments.size() == 2 && arguments.front() == "--worker") { // plugin-check has started itself
         return run_worker(arguments.back());
     }
     return tool.run(arguments, [](const Request &request) { return request.lists ? list(request) : check(request); });

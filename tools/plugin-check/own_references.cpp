@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// A variable of opdock that has another value, or none, for as long as this lives.
+// Sets or unsets one of opdock's variables for the lifetime of this object.
 class Variable {
   public:
     Variable(const char *stem, const char *value) : name_(cli::variable_name(stem)) {
@@ -46,10 +46,10 @@ std::filesystem::path library_directory() {
                : std::filesystem::canonical(info.dli_fname, gone).parent_path();
 }
 
-// "" when it is not there.
+// Returns "" if the file does not exist.
 std::string own_file() {
     const std::filesystem::path library = library_directory();
-    // Where it is installed, and where it is built.
+    // The place of an installation, and that of a build.
     for (const char *place : {"opdock/plugins", "../plugins/reference"}) {
         const std::filesystem::path file = (library / place / "libopdock_reference.so").lexically_normal();
         std::error_code gone;

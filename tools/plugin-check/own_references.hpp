@@ -1,4 +1,4 @@
-// opdock's own reference implementations: those that are installed, or built, with the library that this tool runs on.
+// opdock's own reference implementations, installed or built with the library that this tool runs on.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@
 
 namespace opdock::plugin_check {
 
-// A host with them and nothing else, whatever there is to be found by the rules for plugins. Without them, and then
-// `missing` says why, it knows no op.
+// A host with these references and nothing else, whatever plugins could be found otherwise. Without the references the
+// host knows no op, and `missing` says why.
 struct OwnReferences {
     explicit OwnReferences(const std::function<void(const std::string &)> &log);
 
-    // For an op that several implementations have. Throws as declare_op does.
+    // Declares an op that several implementations may have. Throws as declare_op does.
     void declare(const std::string &signature);
 
     std::string missing;

@@ -41,7 +41,7 @@ std::vector<Part> parts_of(const std::vector<Magnitude> &magnitudes, size_t coun
     std::vector<Part> list;
     list.reserve(parts.size());
     for (auto &[magnitude, part] : parts) {
-        // The sum of its squares may be out of the range of f32, in which statistics may be: any number is right then.
+        // The sum of its squares may exceed f32, in which statistics may be computed: any number is right then.
         part.only_kind = magnitude == Magnitude::constant;
         list.push_back(std::move(part));
     }

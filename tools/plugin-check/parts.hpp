@@ -1,4 +1,4 @@
-// Which elements of an output are results of rows of one magnitude.
+// Elements of an output that result from rows of one magnitude.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace opdock::plugin_check {
 
-// The rows of an output of `count` elements that has as many for each row of the input; none of any other.
+// The usual rows of an output of `count` elements with as many for each row of the input; empty for any other.
 std::vector<Part> usual_rows(const std::vector<Magnitude> &magnitudes, size_t count);
 
-// Of an output of `count` elements that has as many for each row of the input; any other is one part.
+// The parts of an output of `count` elements with as many for each row of the input; any other is one part.
 std::vector<Part> parts_of(const std::vector<Magnitude> &magnitudes, size_t count);
 
 } // namespace opdock::plugin_check

@@ -47,7 +47,7 @@ std::vector<Given> read(const std::vector<Named> &shapes, const Signature &signa
     return all;
 }
 
-// Gives a size to the one name of the dim that has none. False where no size makes it this dim.
+// Sets the one name in the dim that has no size. Returns false if no size makes it this dim.
 bool bind(const std::string &dim, int64_t size, op_call::Sizes &sizes) {
     std::vector<std::string> open = op_call::names_in(dim);
     std::erase_if(open, [&](const std::string &name) { return sizes.contains(name); });
@@ -56,7 +56,7 @@ bool bind(const std::string &dim, int64_t size, op_call::Sizes &sizes) {
         return true;
     }
     if (open.size() == 1) {
-        constexpr int64_t most = 1 << 24; // an expression grows with its name, or is no dim that can be made
+        constexpr int64_t most = 1 << 24; // an expression grows with its name, or is not a dim that can be made
         for (int64_t value = 0; value <= most; ++value) {
             sizes[open.front()] = value;
             if (op_call::evaluate(dim, sizes) == size) {
@@ -81,7 +81,7 @@ std::string dims_text(const std::vector<std::string> &dims) {
     return "[" + text + "]";
 }
 
-// Those dims that are names, or those that are expressions, for which names have to be known.
+// Binds the dims that are names, or those that are expressions; expressions need the names to be known.
 void bind(const Given &given, bool names, Shape &shape, bool &has_leading) {
     const std::vector<std::string> dims = given.input->dims;
     const auto rest = std::find(dims.begin(), dims.end(), "...");
@@ -115,7 +115,7 @@ void bind(const Given &given, bool names, Shape &shape, bool &has_leading) {
     }
 }
 
-// Of inputs that have to be there and say something that no pinned one does.
+// Checks the inputs that are required and have dims that no pinned input determines.
 void check_complete(const Signature &signature, const std::vector<Given> &given, const Shape &shape, bool has_leading) {
     for (const Parameter &input : signature.inputs) {
         const bool is_given =
@@ -150,7 +150,7 @@ void keep_tuples(const Signature &signature, const std::vector<Given> &given, Su
     }
 }
 
-// Where the attribute gives a dtype variable its value.
+// If the attribute sets a dtype variable, keeps the tuples with that value.
 void keep_tuples(const Signature &signature, const op_call::AttributeParameter &parameter, const Named &named,
                  Subject &subject) {
     if (parameter.variable.empty()) {

@@ -19,7 +19,7 @@ using op_call::Tensors;
 
 constexpr std::byte gap{0x5a}; // between elements of inputs, and in workspaces
 
-// The input that an output may be: "output ~ input: T[...]" in the signature's text.
+// The input whose memory an output may use: "output ~ input: T[...]" in the signature's text.
 std::string partner_of(const Signature &signature, const std::string &output) {
     const size_t results = std::min(signature.text.find("->"), signature.text.size());
     const size_t at = signature.text.find(output + " ~ ", results);
@@ -72,7 +72,7 @@ PlacedRun::PlacedRun(const Where &where, const Op &op, const Signature &signatur
 void PlacedRun::place(const Where &where, const std::vector<Parameter> &parameters, const Operands &operands,
                       const Case &one, size_t alignment, bool at_end,
                       std::vector<std::vector<std::shared_ptr<PlacedTensor>>> &to) {
-    // Of any two tensors that follow each other the strides differ.
+    // Any two consecutive tensors have different strides.
     constexpr std::array layouts = {Layout::padded, Layout::transposed, Layout::scattered, Layout::contiguous};
     const bool is_input = &parameters == &signature_.inputs;
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -164,7 +164,7 @@ opdock_status PlacedRun::run_on(std::string &message) {
     const opdock_status status = prepared_->run(op_call::pointers_of(signature_, in_, out_), nullptr, workspace.data);
     if (status != OPDOCK_OK) {
         message = opdock_last_error();
-        if (status == OPDOCK_UNSUPPORTED) { // the host's last line tells programs what to do
+        if (status == OPDOCK_UNSUPPORTED) { // the last line of the host's message is advice to programs
             message.erase(std::min(message.rfind('\n'), message.size()));
         }
         return status;

@@ -15,10 +15,10 @@ namespace opdock::plugin_check {
 namespace {
 
 constexpr size_t red_zone = 4096;                     // bytes on each side, on a device
-constexpr size_t host_margin = 64;                    // canaries beside the side that has no guard page
-constexpr int64_t distance = (int64_t{1} << 31) + 11; // elements; no int32 holds it
+constexpr size_t host_margin = 64;                    // canaries on the side without a guard page
+constexpr int64_t distance = (int64_t{1} << 31) + 11; // elements; too many for an int32
 
-// What the signal handler may look at: written before the memory is used, read by whoever crashes.
+// The data that the signal handler may read: written before the memory is used, read on a crash.
 struct Guarded {
     std::atomic<const char *> name{nullptr};
     std::atomic<const std::byte *> mapping{nullptr};
@@ -90,7 +90,7 @@ std::vector<int64_t> strides_for(const std::vector<int64_t> &shape, Layout layou
         for (size_t d = 0; d < shape.size(); ++d) {
             if (shape[d] > 1) {
                 strides[d] = std::max(strides[d], distance / (shape[d] - 1) + 1);
-                // The dims before it have one element each.
+                // The dims before it have size 1.
                 break;
             }
         }
@@ -116,15 +116,15 @@ PlacedTensor::PlacedTensor(const Where &where, std::string name, uint32_t dtype,
         size_ = first_ + span + red_zone;
         detail::check(opdock_device_allocate(where_.runtime, where_.device, nullptr, size_, &device_memory_));
         memory_ = static_cast<std::byte *>(device_memory_);
-        image_.reset(static_cast<std::byte *>(std::calloc(size_, 1))); // pages that nobody writes take no memory
+        image_.reset(static_cast<std::byte *>(std::calloc(size_, 1))); // pages that are never written take no memory
         if (image_ == nullptr) {
             opdock_device_free(where_.runtime, where_.device, nullptr, device_memory_);
             throw op_call::NoMemory("there is no memory for " + op_call::type_text(dtype_, shape_));
         }
         return;
     }
-    // Against the end: canaries, elements, at most alignment - 1 canaries, a page. Against the beginning: a page, the
-    // shift, elements, canaries.
+    // At the end: canaries, elements, at most alignment - 1 canaries, a page. At the beginning: a page, the shift,
+    // elements, canaries.
     const size_t rest = up_to(span, alignment) - span;
     size_ = placing.at_end ? up_to(host_margin, alignment) + span + rest : shift + span + host_margin;
     first_ = placing.at_end ? up_to(host_margin, alignment) : shift;
@@ -160,7 +160,7 @@ op_call::Operand PlacedTensor::operand() const {
 
 template<class Visit>
 void PlacedTensor::for_each(Visit visit) const {
-    // The innermost dims that lie side by side are one run.
+    // The innermost dims that are contiguous form one run.
     size_t outer = shape_.size();
     int64_t run = 1;
     for (; outer > 0 && strides_[outer - 1] == run; --outer) {
@@ -248,7 +248,7 @@ bool PlacedTensor::rest_is(std::byte value) const {
     const std::byte *from = image();
     std::vector<std::byte> rest(from, from + size_);
     for_each([&](size_t offset, size_t bytes) { std::memset(rest.data() + offset, static_cast<int>(value), bytes); });
-    // Each byte is the next, and the first is the value.
+    // Each byte equals the next, and the first is the value.
     return rest.empty() || (rest.front() == value && std::memcmp(rest.data(), rest.data() + 1, rest.size() - 1) == 0);
 }
 

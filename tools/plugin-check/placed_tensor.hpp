@@ -1,5 +1,5 @@
-// A tensor of which every byte that is no element is watched: in the host's memory it begins or ends at a page that
-// nobody may touch, on a device it lies between red zones.
+// A tensor in which every byte that is not an element is watched: in host memory it begins or ends at an inaccessible
+// page, on a device it lies between red zones.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ struct Where {
 };
 
 struct Placing {
-    bool at_end = true; // against the page after it; false: the page before it
+    bool at_end = true; // against the page after it; false: against the page before it
     Layout layout = Layout::contiguous;
     size_t alignment = 0; // of the first element, in bytes; 0: the dtype's size
 };
 
-// In elements. Tensors of less than two dims have no rows to move apart.
+// In elements. Tensors of fewer than two dims have no rows to separate.
 std::vector<int64_t> strides_for(const std::vector<int64_t> &shape, Layout layout);
 
 class PlacedTensor {
   public:
-    // `name` says in messages what it is. Throws op_call::NoMemory and opdock::Error.
+    // `name` identifies the tensor in messages. Throws op_call::NoMemory and opdock::Error.
     PlacedTensor(const Where &where, std::string name, uint32_t dtype, std::vector<int64_t> shape,
                  const Placing &placing);
     ~PlacedTensor();
@@ -42,22 +42,22 @@ class PlacedTensor {
     const std::vector<int64_t> &shape() const { return shape_; }
     size_t count() const { return count_; }
 
-    // Every byte, elements and others.
+    // Sets every byte, elements and others.
     void fill(std::byte value);
-    // Row-major elements, as many as there are; the bytes between them become `between`.
+    // Writes all elements, given in row-major order; the bytes between them become `between`.
     void put(const std::byte *elements, std::byte between);
-    // Row-major.
+    // Returns the elements in row-major order.
     std::vector<std::byte> elements() const;
-    // Whether every byte that is no element still is what fill or put left.
+    // True if every byte that is not an element still is what fill or put left.
     bool rest_is(std::byte value) const;
 
   private:
     bool is_on_device() const { return where_.device.device_type != kDLCPU; }
-    // Too large to look at every byte between its elements.
+    // True if it is too large to look at every byte between its elements.
     bool is_sparse() const { return size_ > (size_t{1} << 30); }
-    // Between a device's memory and its image: all bytes, or the elements of a sparse one.
+    // Copies between a device's memory and its image: all bytes, or only the elements of a sparse tensor.
     void transfer(bool to_device) const;
-    // The bytes in the host's memory, for tensors of a device after a transfer.
+    // The bytes in host memory; for a tensor on a device, after a transfer.
     std::byte *image() const;
     void upload() const;
     template<class Visit>
@@ -70,7 +70,7 @@ class PlacedTensor {
     std::vector<int64_t> strides_;
     size_t element_size_;
     size_t count_ = 1;
-    size_t size_ = 0;             // of what is watched, in bytes
+    size_t size_ = 0;             // of the watched memory, in bytes
     size_t first_ = 0;            // offset of the element at index 0
     std::byte *memory_ = nullptr; // `size_` bytes, on the device or in the host
     std::byte *mapping_ = nullptr;
@@ -79,14 +79,14 @@ class PlacedTensor {
     struct Free {
         void operator()(std::byte *memory) const { std::free(memory); }
     };
-    std::unique_ptr<std::byte[], Free> image_; // of a device's
+    std::unique_ptr<std::byte[], Free> image_; // of a device's memory
 };
 
-// Which tensor's guard an address belongs to; for a signal handler. `name` is null when it is nobody's.
+// The tensor whose guard contains an address; for a signal handler. `name` is null if there is none.
 struct GuardHit {
     const char *name;
-    bool is_before;  // the first element
-    size_t distance; // in bytes, from the first or past the last byte
+    bool is_before;  // it is before the first element
+    size_t distance; // in bytes, from the first element or past the last byte
 };
 GuardHit find_guard(const void *address);
 

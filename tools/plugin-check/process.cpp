@@ -31,7 +31,7 @@ namespace {
     throw cli::Failure(std::string(what) + ": " + std::generic_category().message(error));
 }
 
-// Above those that a worker finds open, so that putting one in its place closes none of the others.
+// Above the descriptors that a worker finds open, so that moving one into place closes none of the others.
 int moved_up(int descriptor) {
     if (descriptor < 0) {
         fail("a process for the plugin cannot be started", errno);
@@ -56,9 +56,9 @@ std::set<pid_t> &workers() {
     return all;
 }
 
-// Whose parents ended, and that left their process group before. Some systems do not tell.
+// Ends processes whose parents have ended and that had left their process group. Some systems do not list them.
 void end_orphans() {
-    constexpr int most_rounds = 1000; // of processes that start others meanwhile
+    constexpr int most_rounds = 1000; // in case processes start others meanwhile
     for (int round = 0; round < most_rounds; ++round) {
         std::ifstream children("/proc/self/task/" + std::to_string(getpid()) + "/children");
         bool is_there = false;
@@ -121,7 +121,7 @@ Process::Process(const std::string &program, const std::string &job)
     spawn.give(errors_.get(), STDERR_FILENO);
     spawn.give(theirs.get(), message_descriptor);
     spawn.give(exchange_.get(), exchange_descriptor);
-    spawn.begin_session(); // with what it may fork
+    spawn.begin_session(); // together with its forks
     const std::string option = "--worker";
     char *arguments[] = {const_cast<char *>(program.c_str()), const_cast<char *>(option.c_str()),
                          const_cast<char *>(job.c_str()), nullptr};
@@ -196,7 +196,7 @@ int Process::wait() {
     siginfo_t info = {};
     while (waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
     }
-    kill(-process_, SIGKILL); // its number is still its own
+    kill(-process_, SIGKILL); // its number cannot have been reused yet
     int status = 0;
     while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
     }

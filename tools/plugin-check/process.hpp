@@ -1,4 +1,4 @@
-// A process in which a plugin's code runs, and how plugin-check talks with it (message.hpp).
+// A process that runs a plugin's code, and the channel between it and plugin-check (message.hpp).
 #pragma once
 
 #include <chrono>
@@ -12,36 +12,36 @@ namespace opdock::plugin_check {
 
 using Clock = std::chrono::steady_clock;
 
-// Closes plugin-check's memory and descriptors to the processes it starts, where the system lets it, and makes it the
-// parent of whatever they leave behind.
+// Closes plugin-check's memory and descriptors to the processes that it starts, where the system allows it, and makes
+// it the parent of whatever they leave behind.
 void keep_to_itself();
 
-// A process of root's can no longer reach into those that keep to themselves, or into the kernel; nor can what it
-// executes.
+// Prevents a process of root's, and whatever it executes, from reaching into processes that keep to themselves, or into
+// the kernel.
 void give_up_reach();
 
 class Process {
   public:
     // Starts `program --worker job` in a session of its own. Throws cli::Failure.
     Process(const std::string &program, const std::string &job);
-    // Ends it and all that it left behind.
+    // Ends the process and everything that it left behind.
     ~Process();
     Process(const Process &) = delete;
     Process &operator=(const Process &) = delete;
 
     enum class News { packet, silence, end };
 
-    // False when nobody listens any more.
+    // Returns false if nobody listens any more.
     bool send(const std::string &packet);
-    // Waits for the next packet until then.
+    // Waits for the next packet until the deadline.
     News next(std::string &packet, Clock::time_point deadline);
     int exchange() const { return exchange_.get(); }
 
-    // There are no more requests.
+    // Ends the requests.
     void hang_up() { socket_.close(); }
-    // Whatever it leaves behind.
+    // True if it ends in time, whatever it leaves behind.
     bool ends_within(double seconds) const;
-    // How it ended. What it left behind ends too.
+    // Returns the way it ended. Ends what it left behind, too.
     int wait();
     void end();
 

@@ -58,7 +58,7 @@ std::string ProcessState::restore() const {
     }
     if (now.locale_ != locale_ || now.cpp_locale_ != cpp_locale_) {
         add("the locale");
-        std::locale::global(cpp_locale_); // may set the one of C too
+        std::locale::global(cpp_locale_); // may also set the locale of C
         (void)std::setlocale(LC_ALL, locale_.c_str());
     }
     if (now.folder_ != folder_) {

@@ -1,4 +1,4 @@
-// What all code of a process shares, and what a kernel has to leave as it was.
+// State shared by all code of a process, which a kernel must leave as it was.
 #pragma once
 
 #include <cfenv>
@@ -8,12 +8,12 @@
 
 namespace opdock::plugin_check {
 
-// Of this thread where it is a thread's: how floating-point numbers are rounded, and the blocked signals.
+// The state of this thread, where it is per thread: the rounding of floating-point numbers, and the blocked signals.
 class ProcessState {
   public:
     ProcessState();
 
-    // What is not as it was, "the rounding mode, the locale"; "" when nothing is. Puts it back.
+    // Returns what has changed, "the rounding mode, the locale", or "", and restores it.
     std::string restore() const;
 
   private:

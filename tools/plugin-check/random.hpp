@@ -1,4 +1,4 @@
-// Numbers that follow from a seed alone, on every machine.
+// Random numbers that depend on the seed alone, on every machine.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace opdock::plugin_check {
 
-// A seed for a part of what has this seed.
+// A seed for a part of something that has this seed.
 inline uint64_t derive(uint64_t seed, std::string_view part) {
     uint64_t hash = seed ^ 0xcbf29ce484222325u;
     for (const char c : part) {
@@ -35,7 +35,7 @@ class Random {
     // 0 to count - 1
     size_t below(size_t count) { return static_cast<size_t>(even() * static_cast<double>(count)); }
     bool chance(double probability) { return even() < probability; }
-    // Standard normal, by Box and Muller.
+    // Standard normal, by the Box-Muller transform.
     double normal() {
         if (has_spare_) {
             has_spare_ = false;

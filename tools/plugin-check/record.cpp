@@ -8,7 +8,7 @@ using nlohmann::json;
 
 namespace {
 
-// What a vendor tries first, or "". Each check has one finding, of its smallest case, and contiguous ones come first.
+// Advice on what to try first, or "". Each check has one finding, of its smallest case; contiguous ones come first.
 std::string remedy_for(const std::string &check, Layout layout) {
     const bool is_strided = layout == Layout::padded || layout == Layout::transposed || layout == Layout::scattered ||
                             layout == Layout::mixed;
@@ -40,7 +40,7 @@ std::string remedy_for(const std::string &check, Layout layout) {
                : "";
 }
 
-// A plugin's own text may end in a full stop.
+// Avoids a second full stop after a plugin's own text.
 std::string with_remedy(const std::string &message, const std::string &check, Layout layout) {
     const std::string remedy = remedy_for(check, layout);
     return message + (message.ends_with('.') && !remedy.empty() ? remedy.substr(1) : remedy);
@@ -60,7 +60,7 @@ void Record::begin(const Case &one, std::string label) {
 }
 
 void Record::end(const Outcome &outcome, const Extent &extent) {
-    if (now_->exercise == Exercise::configs && outcome.kind == Outcome::Kind::declined) { // nobody declined a call
+    if (now_->exercise == Exercise::configs && outcome.kind == Outcome::Kind::declined) { // no call was declined
         const std::string text = "its knobs were tried with their defaults alone: " + outcome.reason;
         if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) {
             note(text);

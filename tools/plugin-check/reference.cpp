@@ -32,7 +32,7 @@ Dtypes widened(Dtypes dtypes) {
     return dtypes;
 }
 
-// Those of the call, with dtypes as the widened tensors have them.
+// The attributes of the call, with dtypes adapted to the widened tensors.
 std::vector<AttributeArgument> widened(const Signature &signature, const Dtypes &dtypes,
                                        std::vector<AttributeArgument> attributes) {
     for (const op_call::AttributeParameter &parameter : signature.attributes) {
@@ -78,7 +78,7 @@ Results results_of(const std::vector<Output> &outputs) {
     return results;
 }
 
-// The outputs of a call in the host's memory.
+// Allocates the outputs of a call in host memory.
 std::vector<Tensors> allocate(Operands &outputs) {
     std::vector<Tensors> tensors;
     for (auto &list : outputs) {
@@ -91,7 +91,7 @@ std::vector<Tensors> allocate(Operands &outputs) {
     return tensors;
 }
 
-// Runs a prepared call in the host's memory. Throws opdock::Error.
+// Runs a prepared call in host memory. Throws opdock::Error.
 void run(const Prepared &prepared, std::vector<void *> pointers) {
     const HostTensor workspace(OPDOCK_U8, {static_cast<int64_t>(prepared.workspace_size())});
     const opdock_status status = prepared.run(pointers, nullptr, workspace.memory.get());
@@ -130,7 +130,7 @@ Reference::Reference(const Host &host, const Signature &signature, Calls *calls)
         try {
             forward_ops_.try_emplace(op, std::make_unique<const ForwardOp>(
                                              host, op_call::read_signature(json::parse(host.op(op).signature_json()))));
-        } catch (const Error &) { // no such op here: what it would have computed stays made up
+        } catch (const Error &) { // no such op here: its results stay made up
             continue;
         }
     }
@@ -141,7 +141,7 @@ Reference::~Reference() = default;
 bool Reference::takes(const Shapes &shapes, bool is_bare) const {
     Dtypes dtypes;
     for (const std::string &variable : signature_.dtype_variables) {
-        // A variable that a where clause binds to fp8 or integers takes no f32.
+        // A variable that a where clause restricts to fp8 or integers does not take f32.
         const auto begins = [&](const char *dtype) {
             return signature_.text.find(variable + " in " + dtype) != std::string::npos;
         };
@@ -173,7 +173,7 @@ bool Reference::takes(const Shapes &shapes, bool is_bare) const {
         }
         return true;
     } catch (const Error &) {
-        return false; // by the op, or by the reference
+        return false; // declined by the op, or by the reference
     }
 }
 
@@ -227,7 +227,7 @@ Results Reference::run_here(const Case &one, std::vector<Tensors> &inputs) const
     return results;
 }
 
-// In its process, where alone its code runs.
+// Runs it in its process, the only one where its code runs.
 Answer Reference::answer_to(const Case &one, const std::vector<Tensors> &inputs) const {
     try {
         Case plain = one;
@@ -260,13 +260,13 @@ std::optional<HostTensor> Reference::forward(const Forward &forward, const Case 
     std::erase_if(of_forward.attributes, [&](const AttributeArgument &attribute) {
         return !op_call::find_named(signature.attributes, attribute.name);
     });
-    for (const op_call::AttributeParameter &attribute : signature.attributes) { // a dim that an attribute told
+    for (const op_call::AttributeParameter &attribute : signature.attributes) { // a dim that an attribute determined
         const auto dim = one.shapes.front().names.find(attribute.name);
         if (attribute.is_required() && dim != one.shapes.front().names.end()) {
             of_forward.attributes.push_back({attribute.name, dim->second});
         }
     }
-    std::erase_if(of_forward.without, [&](const std::string &name) { // with all outputs, and inputs as they are here
+    std::erase_if(of_forward.without, [&](const std::string &name) { // all outputs, and inputs as they are here
         return !op_call::find_named(signature.inputs, name);
     });
     std::vector<Tensors> inputs(signature.inputs.size());

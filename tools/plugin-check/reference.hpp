@@ -1,5 +1,5 @@
-// What a call has to compute: the op's reference implementation, on the same values as f32. That of a standard op is
-// opdock's own and runs here; that of an op of a vendor's own may be the vendor's and runs in a process of its own.
+// The expected results of a call: from the op's reference implementation, on the same values as f32. For a standard op
+// it is opdock's own and runs here; for a vendor's op it may be the vendor's and runs in a process of its own.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace opdock::plugin_check {
 
-// One tensor that a call writes: an output, or an input that is `mut`, after all outputs.
+// A tensor that a call writes: an output or, after all outputs, an input that is `mut`.
 struct Result {
     std::string name;
     std::vector<int64_t> shape;
@@ -22,7 +22,7 @@ struct Result {
 };
 using Results = std::vector<Result>;
 
-// How inputs are moved, up or down at random: each value by its rounding_of() so much, or all of a tensor together.
+// Random changes of inputs, up or down, by rounding_of(): for each value separately, or for all of a tensor together.
 struct Moved {
     double by = 0;
     bool together = false;
@@ -30,22 +30,22 @@ struct Moved {
 
 class Reference {
   public:
-    // Borrows all. The host has no implementations but opdock's references; `calls` are those of a vendor's reference,
-    // or null.
+    // Borrows everything. The host has no implementations except opdock's references; `calls` are those of a vendor's
+    // reference, or null.
     Reference(const Host &host, const op_call::Signature &signature, Calls *calls = nullptr);
     Reference(const Reference &) = delete;
     Reference &operator=(const Reference &) = delete;
     ~Reference();
 
-    // Whether there is one on the CPU.
+    // True if there is one on the CPU.
     bool exists() const { return calls_ != nullptr || !impl_id_.empty(); }
 
-    // Whether the op takes f32 inputs of these shapes, and so does the reference, as far as it says before running.
-    // Bare calls have no optional inputs.
+    // True if the op takes f32 inputs of these shapes and so does the reference, as far as it says before running. Bare
+    // calls have no optional inputs.
     bool takes(const Shapes &shapes, bool is_bare = false) const;
 
-    // Inputs are moved first. Nothing, with the reason in `why`, when it declines. Throws Ended and NotTried, as takes
-    // does, when it runs in a process of its own.
+    // Moves the inputs first. Returns nothing, with the reason in `why`, if the reference declines. Throws Ended and
+    // NotTried, as takes() does, if it runs in a process of its own.
     std::optional<Results> run(const Case &one, const std::vector<op_call::Tensors> &inputs, const Moved &moved,
                                std::string &why) const;
 
@@ -56,7 +56,7 @@ class Reference {
   private:
     struct ForwardOp;
 
-    // Of opdock's reference, and of a vendor's. Throw opdock::Error.
+    // With opdock's reference, and with a vendor's. Throw opdock::Error.
     Results run_here(const Case &one, std::vector<op_call::Tensors> &inputs) const;
     Answer answer_to(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
     Results run_there(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
@@ -64,8 +64,8 @@ class Reference {
     const Host &host_;
     const op_call::Signature &signature_;
     Calls *calls_;
-    std::string impl_id_;                                                 // of opdock's
-    std::map<std::string, std::unique_ptr<const ForwardOp>> forward_ops_; // those that there are
+    std::string impl_id_;                                                 // of opdock's reference
+    std::map<std::string, std::unique_ptr<const ForwardOp>> forward_ops_; // those that exist
 };
 
 } // namespace opdock::plugin_check

@@ -1,4 +1,4 @@
-// The call of a file (PLUGIN_CALL_FILES) as cases: its own values, where other cases make them up.
+// The call of a file (PLUGIN_CALL_FILES) as cases with the file's own values; other cases have random ones.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@ namespace opdock::plugin_check {
 // The file's shapes and attributes.
 Pins pins_of(const op_call::CallFile &file);
 
-// Of those of the subject, which fit the inputs, the one that fits the outputs too; the first where the file has none.
+// The one of the subject's tuples, which fit the inputs, that fits the outputs too; the first if none does.
 std::vector<std::string> tuples_of(const op_call::CallFile &file, const Subject &subject,
                                    const op_call::Signature &signature);
 
-// Row-major; where the call had strides also with gaps between rows and transposed.
+// Row-major; if the call had strides, also with gaps between rows and transposed.
 std::vector<Case> cases_of(const op_call::CallFile &file, const Subject &subject, const op_call::Signature &signature,
                            const Pinned &pinned, uint64_t seed);
 

@@ -26,7 +26,7 @@ std::string short_number(double value) {
     return text.str();
 }
 
-// Filled to the page, each line after `indent` blanks.
+// Wrapped to the page, each line indented by `indent` blanks.
 std::string paragraph(const std::string &text, size_t indent, const Page &page) {
     std::string lines;
     std::istringstream source(cli::printable(text));
@@ -58,7 +58,7 @@ std::string finding_text(const json &finding, const Page &page) {
         text += paragraph(label + more_text(finding), 10, page);
     }
     if (const auto command = finding.value("command", std::string()); !command.empty()) {
-        text += "          " + cli::printable(command) + "\n"; // in one line, to be copied
+        text += "          " + cli::printable(command) + "\n"; // in one line, for copying
     }
     return text;
 }
@@ -158,7 +158,7 @@ std::string render_text(const json &document, const Page &page) {
     for (const json &file : document.at("files")) {
         text += file_text(file, page);
     }
-    // Rows are aligned over all ops, findings stand below theirs.
+    // Rows are aligned over all ops; findings are below their rows.
     cli::Table table;
     for (const json &one : document.at("ops")) {
         const bool is_good = one.at("findings").empty();
@@ -189,7 +189,7 @@ std::string render_text(const json &document, const Page &page) {
         row.clear();
     };
     while (std::getline(rows, line)) {
-        if (!line.starts_with("   ")) { // what is indented deeper belongs to the row above
+        if (!line.starts_with("   ")) { // deeper indentation continues the row above
             finish_row();
         }
         row += line + "\n";
@@ -202,7 +202,7 @@ std::string render_text(const json &document, const Page &page) {
         << cli::counted(ops, "implementation") << " checked in " << std::fixed << std::setprecision(1)
         << document.at("seconds").get<double>() << " s with seed " << document.at("seed").get<uint64_t>() << ": ";
     const bool is_good = findings == 0 && !document.at("interrupted").get<bool>();
-    const size_t column = end.str().size() - 1; // it begins with a line of its own
+    const size_t column = end.str().size() - 1; // it begins on a line of its own
     return text + end.str() +
            page.paint(is_good ? Tint::good : Tint::bad,
                       cli::fill(cli::words_of(verdict_of(document)), column, 0, page.width())) +

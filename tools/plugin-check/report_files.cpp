@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// For XML and HTML, in text and in attributes. What neither may hold, and what would turn text around, is made visible.
+// For XML and HTML, in text and in attributes. Makes visible what neither may contain, and what would reverse text.
 std::string escaped(const std::string &text) {
     std::string result;
     for (const char c : cli::printable(text)) {
@@ -68,7 +68,7 @@ void add_junit_case(std::ostringstream &xml, const std::string &suite, const std
     xml << "  </testcase>\n";
 }
 
-// Else the report of a run that was ended early would look like that of a sound plugin.
+// Otherwise the report of a run that was ended early would look like that of a sound plugin.
 void add_interruption(std::ostringstream &xml) {
     xml << "  <testcase classname=\"plugin-check\" name=\"all was tried\" time=\"0\">\n"
            "    <error type=\"interrupted\" message=\"a signal ended plugin-check early\"/>\n  </testcase>\n";
@@ -164,7 +164,7 @@ std::string render_html(const json &document) {
              << "</p>\n";
         add_findings(html, file);
     }
-    // Those with findings first, else by name.
+    // Implementations with findings come first, then by name.
     std::vector<const json *> sorted;
     for (const json &one : document.at("ops")) {
         sorted.push_back(&one);

@@ -1,4 +1,4 @@
-// What the command line of plugin-check asks for.
+// The options and arguments of plugin-check.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace opdock::plugin_check {
 
 struct Request {
     std::vector<std::string> files; // absolute
-    std::vector<std::string> ops;   // none: all
-    std::vector<std::string> impls; // none: all of the files
+    std::vector<std::string> ops;   // empty: all
+    std::vector<std::string> impls; // empty: all those in the files
     std::vector<std::string> modules;
     Pins pins;
-    std::string shapes; // a file of them, in place of pins
-    std::string replay; // the file of a call, in place of pins
-    std::string device; // "": the first of the implementation's kind
+    std::string shapes; // a file of shapes, instead of pins
+    std::string replay; // the file of a call, instead of pins
+    std::string device; // "": the first device of the implementation's kind
     std::optional<uint64_t> seed;
     std::optional<uint64_t> only_case;
     unsigned threads = 4;
-    double timeout = 60;       // seconds for a case
+    double timeout = 60;       // seconds per case
     double config_seconds = 5; // for the configs of a case
     std::string newest_glibc;  // "": any
-    bool lists = false;        // what would be checked
+    bool lists = false;        // only list what would be checked
     bool json = false;
     std::string junit;
     std::string html;

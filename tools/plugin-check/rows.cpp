@@ -13,7 +13,7 @@ using op_call::Parameter;
 using op_call::Signature;
 using op_call::Tensors;
 
-// How often it is a dim; nothing where it is part of an expression.
+// The number of times it is a dim; nothing if it is part of an expression.
 std::optional<size_t> count_dim(const std::vector<std::string> &dims, const std::string &dim) {
     size_t count = 0;
     for (const std::string &one : dims) {
@@ -27,7 +27,7 @@ std::optional<size_t> count_dim(const std::vector<std::string> &dims, const std:
     return count;
 }
 
-// Outputs, and inputs that are written.
+// The outputs, and the inputs that are written.
 std::vector<Parameter> results_of(const Signature &signature) {
     std::vector<Parameter> results = signature.outputs;
     std::copy_if(signature.inputs.begin(), signature.inputs.end(), std::back_inserter(results),
@@ -39,7 +39,7 @@ bool has_dim(const Parameter &parameter, const std::string &dim) {
     return count_dim(parameter.dims, dim) == 1;
 }
 
-// Whether every tensor has one row for each of its size, or none at all.
+// True if every tensor has one row for each unit of the dim's size, or none at all.
 bool counts_rows(const Signature &signature, const std::string &dim) {
     const auto fits = [&](const Parameter &one) {
         const std::optional<size_t> count = count_dim(one.dims, dim);
@@ -112,7 +112,7 @@ std::vector<Shapes> batch_shapes(const Signature &signature, Random &random, con
         return with_rows(shapes, dim, static_cast<int64_t>(std::clamp(most_work / work, 1.0, most_rows)));
     };
     std::vector<Shapes> all;
-    // Of short rows there are 4,096, of long ones 64.
+    // Up to 4,096 short rows, or 64 long ones.
     for (const auto &[lengths, rows] :
          {std::pair(std::vector<int64_t>{33, 512}, 4096), std::pair(std::vector<int64_t>{4099, 16384}, 64)}) {
         for (const int64_t length : lengths) {

@@ -17,7 +17,7 @@ const std::vector<Size> plain_sizes = {
     {{4099}, 48}, {{64}, 16384}, {{2, 3, 2}, 22}, {{1, 2, 1, 3}, 70},
 };
 
-// Others each time: what is wrong for few lengths alone is found by some run, if not by this one.
+// Different sizes each time: a fault at few lengths only is found by some run, if not by this one.
 std::vector<Size> drawn_sizes(Random &random) {
     const auto between = [&](int64_t low, int64_t high) {
         return low + static_cast<int64_t>(random.below(static_cast<size_t>(high - low + 1)));
@@ -32,11 +32,11 @@ std::vector<Size> drawn_sizes(Random &random) {
     return sizes;
 }
 
-// What the dims of a signature are called, and the one of them that is a row's length.
+// The names of a signature's dims, and the one that is a row's length.
 struct Names {
     std::set<std::string> all;     // without "..."
-    std::set<std::string> in_list; // those that lists alone have
-    std::string last;              // "" where nothing but "..." is there
+    std::set<std::string> in_list; // the names that only lists have
+    std::string last;              // "" if there is only "..."
     bool has_leading = false;
 };
 
@@ -73,7 +73,7 @@ bool has_lists(const Signature &signature) {
                        [](const Parameter &input) { return input.list; });
 }
 
-// The other names are drawn, often equal to one that has a size already, since signatures compare them.
+// The other names get random sizes, often one that another name has, since signatures compare them.
 Shape draw_shape(const Names &names, const Size &size, Random &random, double work) {
     static const std::vector<int64_t> small = {1, 2, 3, 4, 5, 8, 16, 17, 32, 64, 100, 129};
     Shape shape;
@@ -83,7 +83,7 @@ Shape draw_shape(const Names &names, const Size &size, Random &random, double wo
     } else {
         shape.names[names.last] = size.last;
     }
-    int64_t rows = 1; // for those without "..." to share
+    int64_t rows = 1; // for a name to take where there is no "..."
     for (const int64_t dim : size.leading) {
         rows *= dim;
     }
@@ -106,7 +106,7 @@ Shape draw_shape(const Names &names, const Size &size, Random &random, double wo
     return shape;
 }
 
-// Lists have elements of different sizes.
+// The elements of a list have different sizes.
 Shapes draw_shapes(const Signature &signature, const Names &names, const Size &size, Random &random, double work) {
     Shapes shapes = {draw_shape(names, size, random, work)};
     if (!has_lists(signature)) {
@@ -122,7 +122,7 @@ Shapes draw_shapes(const Signature &signature, const Names &names, const Size &s
     return shapes;
 }
 
-// A name may stand in several dims of one tensor: f32[b, s, s].
+// A name may occur in several dims of one tensor: f32[b, s, s].
 double elements_of(const Signature &signature, const Shape &shape) {
     double most = 0;
     for (const Parameter &input : signature.inputs) {
@@ -236,7 +236,7 @@ std::vector<Shapes> rank_shapes(const Signature &signature, Random &random, cons
     const Names names = names_of(signature);
     std::vector<Shapes> all;
     for (size_t count = 0; names.has_leading && count <= leading.size(); ++count) {
-        if (count > 0 && count < 4) { // the plain shapes have so many
+        if (count > 0 && count < 4) { // the plain shapes have this many
             continue;
         }
         const auto with_leading = [&](Shapes shapes) {
@@ -272,7 +272,7 @@ std::vector<Shapes> zero_shapes(const Signature &signature, Random &random, cons
     std::vector<Shapes> all;
     for (const std::string &name : names.all) {
         if (names.all.size() == 1 && name == names.last) {
-            continue; // as in empty_shapes(); beside others it is alone without a size here
+            continue; // as in empty_shapes(); beside other names, it alone has size 0 here
         }
         const Takes takes_without = [&](const Shapes &shapes) {
             Shapes without = shapes;

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// The ids of the plugins that the modules, files or folders, are.
+// The ids of the plugins in the modules, which are files or folders.
 std::set<std::string> plugins_of(const json &document, const std::vector<std::string> &modules) {
     std::set<std::string> ids;
     for (const json &plugin : document.at("plugins")) {
@@ -36,8 +36,8 @@ std::set<std::string> plugins_of(const json &document, const std::vector<std::st
     return ids;
 }
 
-// For an op of a vendor's own there is nothing to go by but what the plugin itself brings, or one that is named for
-// it: nobody else knows what it computes, and any other plugin may say that it does.
+// For a vendor's op, the only references are the plugin's own and those of plugins named on the command line: nobody
+// else knows what the op computes, and any other plugin may claim to.
 void find_reference(const json &op, const std::string &plugin, const std::set<std::string> &named, Subject &subject) {
     if (is_standard(subject.op)) {
         return;
@@ -62,7 +62,7 @@ Subject subject_of(const json &op, const json &implementation, const std::string
     subject.device = device.empty() ? implementation.at("device").get<std::string>() : device;
     implementation.at("dtypes").get_to(subject.tuples);
     if (subject.tuples.empty()) {
-        subject.tuples.emplace_back(); // of signatures without dtype variables
+        subject.tuples.emplace_back(); // for signatures without dtype variables
     }
     implementation.at("deterministic").get_to(subject.deterministic);
     implementation.at("batch_invariant").get_to(subject.batch_invariant);
@@ -72,7 +72,7 @@ Subject subject_of(const json &op, const json &implementation, const std::string
     return subject;
 }
 
-// Throws cli::Failure for a wanted name that is none of those there are.
+// Throws cli::Failure for a wanted name that does not exist.
 void check_names(const char *option, const std::vector<std::string> &wanted, const std::set<std::string> &there,
                  const Request &request) {
     const std::vector<std::string> known(there.begin(), there.end());

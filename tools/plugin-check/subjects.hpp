@@ -1,4 +1,4 @@
-// Which implementations a request is about.
+// The implementations that a request is about.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace opdock::plugin_check {
 
-// Of what Host::describe() says, by op, then by implementation. Throws cli::Failure for names that nothing has.
+// From the document of Host::describe(), by op, then by implementation. Throws cli::Failure for unknown names.
 std::vector<Subject> subjects_of(const nlohmann::json &document, const Request &request);
 
 } // namespace opdock::plugin_check

@@ -38,14 +38,14 @@ class Supervision {
     }
 
     bool has_reference() const { return reference_->exists(); }
-    // Those that the pinned shapes and attributes leave.
+    // The tuples that the pinned shapes and attributes leave.
     const std::vector<std::string> &tuples() const { return subject_.tuples; }
     bool has_rows() const { return !row_dim(signature_).empty(); }
     const op_call::Signature &signature() const { return signature_; }
     size_t total() const { return total_; }
     uint64_t calls() const { return calls_.count(); }
 
-    // Whether none was left out.
+    // Returns true if no case was left out.
     bool run() {
         std::vector<Case> cases;
         try {
@@ -86,7 +86,7 @@ class Supervision {
         return [this](double seconds) { return progressed_(done_, total_, seconds); };
     }
 
-    // False when no more of them are to be tried.
+    // Returns false if no further case is to be tried.
     bool run_case(const Case &one) {
         record_.begin(one, label_of(one, signature_));
         calls_.begin_case();
@@ -141,7 +141,7 @@ class Supervision {
     }
 
     const Plan &plan_;
-    Subject subject_; // with the dtypes that are tried
+    Subject subject_; // restricted to the dtypes that are tried
     const Limits &limits_;
     Record &record_;
     const Progressed &progressed_;

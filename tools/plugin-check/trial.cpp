@@ -17,13 +17,13 @@ using op_call::is_integer;
 using op_call::Signature;
 using op_call::Tensors;
 
-// One unit in the last place of 1, halved: what rounding may move an input by.
+// Half a unit in the last place of 1: the largest relative change of an input by rounding.
 double half_unit(uint32_t dtype) {
     return unit_in_last_place(dtype, 1) / 2;
 }
 
-// Of those the variables stand for, the one with the fewest digits. Sums may be in f32, where it is not the terms that
-// are rounded but as many partial sums, which grow: of 8,192 terms that cancel it is ten times as much that is lost.
+// For the least precise dtype among the variables. Sums may be in f32, where not the terms are rounded but as many
+// partial sums, which grow: for 8,192 terms that cancel, ten times as much is lost.
 double moved_by(const Case &one, size_t terms) {
     double most = half_unit(OPDOCK_F32) * std::clamp(std::sqrt(static_cast<double>(terms)) / 16, 1.0, 8.0);
     for (const auto &[variable, dtype] : one.dtypes) {
@@ -42,7 +42,7 @@ size_t most_elements(const std::vector<Tensors> &inputs) {
     return most;
 }
 
-// Of outputs that are no integers.
+// Among the outputs that are not integers.
 double tightest_tolerance(const std::vector<Output> &outputs, size_t terms) {
     double tightest = 1;
     for (const Output &output : outputs) {
@@ -53,7 +53,7 @@ double tightest_tolerance(const std::vector<Output> &outputs, size_t terms) {
     return tightest;
 }
 
-// Elements that both runs left as they were poisoned.
+// Finds elements that both runs left poisoned.
 void find_unwritten(const std::vector<Output> &first, std::byte first_poison, const std::vector<Output> &second,
                     std::byte second_poison, Outcome &outcome) {
     for (size_t o = 0; o < first.size(); ++o) {
@@ -84,7 +84,7 @@ void find_unwritten(const std::vector<Output> &first, std::byte first_poison, co
     }
 }
 
-// What is not written is not right either, and not the same twice.
+// Keeps the cause only: an element that is not written is neither right nor the same twice.
 void keep_causes(Outcome &outcome) {
     if (has(outcome, "unwritten")) {
         std::erase_if(outcome.findings,
@@ -119,7 +119,7 @@ Outcome Trial::run(const Case &one) const {
             no_call = error;
         }
     };
-    if (is_called && !one.is_doubtful) { // it computes while the reference does
+    if (is_called && !one.is_doubtful) { // it runs while the reference computes
         begin();
     }
     std::optional<Results> expected;
@@ -161,8 +161,8 @@ Outcome Trial::run(const Case &one) const {
     }
 }
 
-// At the end of pages, where it has to be deterministic once more, and at their begin: there every other case finds
-// outputs with zeros, and the others memory that it knows with other numbers.
+// First at the end of pages, once more if it has to be deterministic, then at the beginning of pages: there, half of
+// the cases find zeros in outputs, and the others find memory that was used with other numbers.
 std::vector<Turn> Trial::turns_of(const Case &one) const {
     std::vector<Turn> turns = {{false, true, one.layout, 0}};
     if (subject_.deterministic) {
@@ -221,7 +221,7 @@ Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, 
             outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call with "
                                                              "its tensors elsewhere in memory gave different bits"});
         }
-        // Elsewhere in memory it may take another way through its code.
+        // Elsewhere in memory it may take a different code path.
         if (expected != nullptr && !same_bits(first, answer.outputs) && !has(outcome, "wrong")) {
             judge(one, inputs, answer.outputs, *expected, outcome);
         }
@@ -234,7 +234,7 @@ Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, 
 }
 
 void Trial::find_late_decline(const Case &one, Outcome &outcome) const {
-    // What pointers there are nobody but the kernel knows.
+    // The pointers are known to the kernel alone.
     if (one.exercise != Exercise::call || one.layout == Layout::misaligned) {
         return;
     }
@@ -255,8 +255,8 @@ void Trial::find_late_decline(const Case &one, Outcome &outcome) const {
              "Decline it in a `supports` function, which is asked before"});
 }
 
-// 0 times NaN, as of a hidden key or of a slope of 0, may be left out of a sum: whatever number it is, the result is
-// the same.
+// A sum may leave out 0 times NaN, for a hidden key or a slope of 0: the result is the same whichever number replaces
+// the NaN.
 std::vector<std::vector<bool>> Trial::depending_on_nan(const Case &one) const {
     std::vector<std::vector<bool>> depending;
     if (one.values != Values::not_a_number) {
@@ -282,7 +282,7 @@ std::vector<std::vector<bool>> Trial::depending_on_nan(const Case &one) const {
 void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std::vector<Output> &found,
                   const Results &expected, Outcome &outcome) const {
     outcome.compared = true;
-    std::optional<std::vector<Results>> moved; // made when first needed
+    std::optional<std::vector<Results>> moved; // computed when first needed
     const size_t terms = most_elements(inputs);
     const auto noise_of = [&](size_t o) {
         if (!moved) {
@@ -295,13 +295,13 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
                     moved->push_back(std::move(*results));
                 }
             };
-            // A result may be a single number, and one round of few may leave it where it is by chance.
+            // A result may be a single number, and a few rounds may leave it unchanged by chance.
             constexpr uint64_t rounds = 8;
             for (uint64_t round = 0; round < rounds; ++round) {
                 add(round, {moved_by(one, terms), false});
             }
-            // Values that are alike, or terms of one sign, round alike, and what is lost adds up: a sum of them may be
-            // as far off as any result, and a difference from it may be nothing but that.
+            // Equal values, or terms of one sign, are rounded alike, and the losses add up: their sum may be as far off
+            // as any result, and a difference from it may consist of nothing else.
             const double by = std::max(moved_by(one, terms), tightest_tolerance(found, terms) / 8);
             for (uint64_t round = 0; round < rounds; ++round) {
                 add(rounds + round, {by, true});
@@ -319,7 +319,7 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
     const std::vector<std::vector<bool>> depending = depending_on_nan(one);
     for (size_t o = 0; o < found.size() && o < expected.size(); ++o) {
         for (Part &part : parts_of(magnitudes, expected[o].values.size())) {
-            // A mean may be computed from differences to a first element, which is infinity minus infinity.
+            // A mean may be computed from differences to the first element, and infinity minus infinity is NaN.
             part.infinite_inputs = one.values == Values::infinite;
             part.nan_for_infinite = one.values == Values::infinite && !one.values_of.empty();
             part.keeps_nan = o < depending.size() ? depending[o] : std::vector<bool>();

@@ -1,4 +1,4 @@
-// The same rows in batches of different sizes.
+// Runs the same rows in batches of different sizes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -14,7 +14,7 @@ using op_call::Parameter;
 using op_call::Signature;
 using op_call::Tensors;
 
-using Rows = std::vector<size_t>; // of the case's inputs, as they stand in a batch
+using Rows = std::vector<size_t>; // indices into the case's rows, in batch order
 
 const Parameter &parameter_called(const Signature &signature, const std::string &name) {
     for (const std::vector<Parameter> *side : {&signature.outputs, &signature.inputs}) {
@@ -27,8 +27,8 @@ const Parameter &parameter_called(const Signature &signature, const std::string 
     throw std::logic_error("no parameter is called " + name);
 }
 
-// Batches of 1 to all of `count` rows, in each of which three rows have the first, the middle and the last place in
-// turn, beside random ones.
+// Batches of 1 up to all of `count` rows. In each, three chosen rows take the first, the middle and the last place in
+// turn; the others are random.
 std::vector<Rows> batches_of(size_t count, Random &random) {
     std::set<size_t> sizes = {count};
     for (const size_t size : {1, 2, 3, 7, 64, 4096}) {
@@ -55,9 +55,9 @@ std::vector<Rows> batches_of(size_t count, Random &random) {
     return batches;
 }
 
-// A row where it was first.
+// A row at its first appearance.
 struct FirstSeen {
-    size_t batch; // of all
+    size_t batch; // index in the list of batches
     size_t place;
     std::vector<std::vector<std::byte>> bits; // by output
 };
@@ -79,8 +79,8 @@ std::string place_in(size_t place, size_t size) {
 
 } // namespace
 
-// Of a row that stands at `place` of a batch: its values, of all outputs that have rows. None when the reference
-// declines.
+// The values of the row at `place` of a batch, over all outputs that have rows.
+// Empty if the reference declines.
 std::vector<double> Trial::expected_row(const Case &one, const std::vector<Tensors> &inputs, const Rows &rows,
                                         size_t place) const {
     const std::string dim = row_dim(signature_);
@@ -139,7 +139,7 @@ Outcome Trial::run_batches(const Case &one, const std::vector<Tensors> &inputs) 
             if (is_new || before.bits == now.bits) {
                 continue;
             }
-            // Where the op itself has it so, as one that numbers its rows, no implementation can promise more.
+            // If the op itself works like this, such as one that numbers its rows, no implementation can promise more.
             if (reference_.exists() && expected_row(one, inputs, batches[before.batch], before.place) !=
                                            expected_row(one, inputs, rows, place)) {
                 return {

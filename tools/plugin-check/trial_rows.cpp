@@ -1,4 +1,4 @@
-// Rows of different magnitudes beside each other.
+// Judges rows of different magnitudes next to each other.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 using op_call::is_integer;
 using op_call::Tensors;
 
-// Where the definition leaves a result open, it still does not depend on where in memory the tensors are.
+// Even a result that the definition leaves open must not depend on where in memory the tensors are.
 void find_other_kind(const Output &aligned, const Output &elsewhere, Outcome &outcome) {
     if (is_integer(aligned.dtype)) {
         return;
@@ -74,7 +74,7 @@ void Trial::judge_rows(const Case &one, const std::vector<Tensors> &inputs, cons
     }
 }
 
-// With its unusual rows replaced, the others' results stay what they were wherever the reference's do.
+// If the unusual rows are replaced, the results of the others must stay the same wherever the reference's do.
 void Trial::find_neighbours(const Case &one, const std::vector<Output> &found, const Results &expected,
                             Outcome &outcome) const {
     Case usual = one;

@@ -1,4 +1,4 @@
-// Several calls at once.
+// Makes several calls at once.
 #include "cli/quantities.hpp"
 #include "trial.hpp"
 
@@ -6,7 +6,7 @@ namespace opdock::plugin_check {
 
 using op_call::Tensors;
 
-// Each thread has numbers of its own, so that a buffer they share shows.
+// Each thread has its own numbers, which reveals a buffer that threads share.
 struct Trial::Thread {
     Case one;
     bool at_end = false;
@@ -47,7 +47,7 @@ std::string Trial::find_beside(const Thread &thread, const Answer &answer, const
 
 Outcome Trial::run_threads(const Case &one) const {
     const int rounds = one.beside.empty() ? 8 : 4;
-    // What one thread sets between another's setting and using it shows more often where they do nothing else.
+    // State that one thread changes while another one relies on it shows more often if the threads do nothing else.
     const int calls_before = one.beside.empty() ? 0 : 4;
     Outcome outcome;
     std::vector<Thread> threads(settings_.threads);

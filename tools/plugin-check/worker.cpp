@@ -27,16 +27,16 @@ namespace {
 using nlohmann::json;
 
 pid_t worker_process = 0;
-std::vector<std::string> host_log; // what needs attention, of a worker without an op; others tell what is told already
+std::vector<std::string> host_log; // what needs attention, in a worker without an op; with one it has been told already
 
 void send_packet(const json &packet) {
     const std::string text = packet.dump();
     if (send(message_descriptor, text.data(), text.size(), MSG_NOSIGNAL) < 0) {
-        _exit(cli::exit_absent); // nobody listens
+        _exit(cli::exit_absent); // nobody listens any more
     }
 }
 
-// A copy of this process that the plugin forked must not go on beside its original, nor touch what they share.
+// A copy of this process, forked by the plugin, must not continue beside the original or touch what they share.
 void end_copy() {
     if (getpid() != worker_process) {
         send_packet({{"copy", true}});
@@ -44,7 +44,7 @@ void end_copy() {
     }
 }
 
-// The text lies behind the bytes, which are in the exchange already.
+// The text follows the bytes, which are in the exchange already.
 void answer(uint64_t number, const json &text, size_t bytes) {
     end_copy();
     const std::string written = text.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -54,7 +54,7 @@ void answer(uint64_t number, const json &text, size_t bytes) {
     send_packet({{"number", number}, {"bytes", bytes}, {"text", written.size()}});
 }
 
-// What the plugins bring, for a tool that opens none of them itself.
+// The contents of plugins, for a tool that does not open them itself.
 class Opened {
   public:
     explicit Opened(const Job &job) : host_(open(job, refusal_)) {}
@@ -67,7 +67,7 @@ class Opened {
     }
 
   private:
-    // In strict mode no host opens that refuses a module: one that is not strict describes it.
+    // In strict mode a host that refuses a module does not open; one that is not strict describes it.
     static Host open(const Job &job, std::string &refusal) {
         const auto keep = [](const std::string &line) { host_log.push_back(line); };
         try {
@@ -83,7 +83,7 @@ class Opened {
         return cli::open_host(job.modules, false, keep);
     }
 
-    std::string refusal_; // of a host that is strict, or ""
+    std::string refusal_; // of a strict host, or ""
     Host host_;
 };
 
@@ -100,7 +100,7 @@ std::optional<json> next_request() {
     return std::optional<json>(std::in_place, json::parse(packet));
 }
 
-// `handle` gives the answer's text, and how many bytes of the exchange belong to it.
+// `handle` returns the answer's text and sets the number of bytes of the exchange that belong to it.
 template<class Handle>
 void serve(uint64_t &number, Handle handle) {
     answer(number, json::object(), 0);
@@ -124,9 +124,9 @@ void work(const Job &job, uint64_t &number) {
         serve(number, [&](const json &request, size_t & /*bytes*/) { return opened.handle(request); });
         return;
     }
-    // What ends this process is a finding; other programs' next start is not to hear of it as a death in a first call.
+    // A death of this process is a finding; later starts of other programs must not take it for one in a first call.
     setenv(cli::variable_name("SCAN_CACHE").c_str(), "off", 1);
-    Host host = cli::open_host(job.modules, false, [](const std::string & /*line*/) {}); // told already
+    Host host = cli::open_host(job.modules, false, [](const std::string & /*line*/) {}); // reported already
     declare_op(host, job.subject.signature);
     WorkerCalls calls(host, job.subject, end_copy);
     serve(number, [&](const json &request, size_t &bytes) { return calls.handle(request, bytes); });
@@ -154,12 +154,12 @@ Job job_of(const json &json) {
 
 int run_worker(const std::string &job) {
     worker_process = getpid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // it is in a process group of its own, where no Ctrl-C comes
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // its process group is its own and gets no Ctrl-C
     fcntl(message_descriptor, F_SETFD, FD_CLOEXEC);
     fcntl(exchange_descriptor, F_SETFD, FD_CLOEXEC);
     give_up_reach();
     watch_faults();
-    uint64_t number = 0; // of the request
+    uint64_t number = 0; // of the current request
     try {
         work(job_of(json::parse(job)), number);
     } catch (const Error &error) {
@@ -169,7 +169,7 @@ int run_worker(const std::string &job) {
         answer(number, {{"problem", error.what()}, {"status", OPDOCK_OK}, {"log", host_log}}, 0);
         return cli::exit_absent;
     }
-    return cli::exit_fine; // and through what the plugin wants done at exit
+    return cli::exit_fine; // runs the plugin's exit handlers too
 }
 
 } // namespace opdock::plugin_check

@@ -1,5 +1,5 @@
-// The process in which an implementation runs: what it does wrong ends nothing but this. It makes calls and hands out
-// what they wrote; what that is worth is judged where none of the plugin's code runs (trial.hpp).
+// The process that runs an implementation: its faults end nothing but this process. It makes calls and returns what
+// they wrote, which is judged where none of the plugin's code runs (trial.hpp).
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace opdock::plugin_check {
 
-// What a worker is for; travels as one argument.
+// The task of a worker; passed as one argument.
 struct Job {
     std::vector<std::string> modules;
-    Subject subject; // no op: none, the worker only tells what plugins bring
+    Subject subject; // no op: the worker only reports what plugins bring
 };
 
 nlohmann::json as_json(const Job &job);

@@ -56,7 +56,7 @@ json WorkerCalls::handle(const json &request, size_t &bytes) {
 void WorkerCalls::place(const json &request) {
     const auto number = request.at("slot").get<size_t>();
     if (number == 0) {
-        slots_.clear(); // of a case before
+        slots_.clear(); // of an earlier case
     }
     Slot &slot = slots_[number];
     slot.placed.reset();

@@ -1,4 +1,4 @@
-// The calls that a worker is asked for (Calls, on the other side, says which there are).
+// The calls that a worker is asked for (see Calls, on the other side).
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ namespace opdock::plugin_check {
 
 class WorkerCalls {
   public:
-    // `after_call` runs after each call, before anything else is done. All is borrowed.
+    // `after_call` runs after each call, before anything else is done. Borrows everything.
     WorkerCalls(const Host &host, const Subject &subject, void (*after_call)());
 
-    // The answer's text; `bytes` becomes how many bytes of the exchange belong to it. Throws opdock::Error.
+    // Returns the answer's text; sets `bytes` to its number of bytes in the exchange. Throws opdock::Error.
     nlohmann::json handle(const nlohmann::json &request, size_t &bytes);
 
   private:

@@ -1,4 +1,4 @@
-// plugin-ls --bug-report.
+// The text of plugin-ls --bug-report.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace opdock::plugin_ls {
 
-// One text to paste. `document` is null when the host did not open; `error` then says why.
+// One text to paste. `document` is null if the host did not open; then `error` says why.
 std::string render_bug_report(const Machine &machine, const nlohmann::json &document, const std::string &error);
 
 } // namespace opdock::plugin_ls

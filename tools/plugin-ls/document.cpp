@@ -113,7 +113,7 @@ void expect_known(const char *what, const std::string &asked, const std::set<std
 
 using Names = std::set<std::string>;
 
-// Throws cli::Failure for a name that nothing has.
+// Throws cli::Failure for a name that is not in the document.
 void expect_known(const json &document, const Filter &filter) {
     Names plugins, vendors, devices;
     for (const json &plugin : document.at("plugins")) {
@@ -127,16 +127,16 @@ void expect_known(const json &document, const Filter &filter) {
         }
     }
     for (Names *names : {&plugins, &vendors}) {
-        names->erase("-"); // has none
+        names->erase("-"); // stands for no name
     }
     expect_known("has the id", filter.plugin, plugins);
     expect_known("is of vendor", filter.vendor, vendors);
     expect_known("is for the device type", filter.device, devices);
 }
 
-// Leaves the implementations of an op that the filter asks for, and their chains. `of_vendor`: the vendor's plugins.
+// Keeps the implementations of an op that pass the filter, and their chains. `of_vendor`: the vendor's plugins.
 void filter_op(json &op, const Filter &filter, const Names &of_vendor) {
-    Names ids, types; // of what remains, and of its devices
+    Names ids, types; // of the remaining implementations, and of their devices
     keep_if(op.at("implementations"), [&](const json &impl) {
         const bool is_vendors =
             is_or_empty(filter.vendor, impl.at("vendor")) || of_vendor.contains(words(impl.at("plugin")));
@@ -151,7 +151,7 @@ void filter_op(json &op, const Filter &filter, const Names &of_vendor) {
         const std::string device = words(chain.at("device"));
         return is_or_empty(filter.device, chain.at("device")) && types.contains(device.substr(0, device.find(':')));
     });
-    // Those that it is in; where the policy leaves it out of all, what serves in its place.
+    // Chains that contain one of them; if the policy excludes it from all, the chains that serve in its place.
     json chains = op.at("chains");
     keep_if(chains, [&](const json &chain) {
         return std::any_of(chain.at("chain").begin(), chain.at("chain").end(),
@@ -162,7 +162,7 @@ void filter_op(json &op, const Filter &filter, const Names &of_vendor) {
     }
 }
 
-// Leaves the vendors that plugins and implementations which remain are of.
+// Keeps the vendors of the remaining plugins and implementations.
 void filter_vendors(json &document, const Filter &filter) {
     Names shown;
     for (const json &plugin : document.at("plugins")) {
@@ -187,13 +187,13 @@ json filtered(json document, const Filter &filter) {
         return document;
     }
     expect_known(document, filter);
-    Names of_vendor; // plugins, by their notes
+    Names of_vendor; // plugins, by the vendor in their notes
     for (const json &plugin : document.at("plugins")) {
         if (is_or_empty(filter.vendor, plugin.at("vendor"))) {
             of_vendor.insert(words(plugin.at("id")));
         }
     }
-    Names brought; // by plugins that remain
+    Names brought; // by the plugins that remain
     for (json &op : document.at("ops")) {
         filter_op(op, filter, of_vendor);
         for (const json &impl : op.at("implementations")) {

@@ -28,7 +28,7 @@ std::string reason() {
     return std::generic_category().message(errno);
 }
 
-// $XDG_RUNTIME_DIR of the process, as its host takes it.
+// $XDG_RUNTIME_DIR of the process, as its host reads it.
 std::string runtime_folder_of(const std::string &process) {
     std::ifstream file(process + "/environ");
     if (!file.is_open()) {

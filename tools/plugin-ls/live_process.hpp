@@ -1,4 +1,4 @@
-// A running program that was started with PLUGIN_LIVE=1, asked for what its host knows.
+// Queries to the host of a running program that was started with PLUGIN_LIVE=1.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace opdock::plugin_ls {
 
-// Whether the text can name a process: "1204", or "1204.2" for the second of its hosts.
+// True if the text can name a process: "1204", or "1204.2" for the second of its hosts.
 bool is_process_name(const std::string &text);
 
-// The answer to a question as host/src/host/host_live.cpp has them. Throws cli::Failure where the process cannot be
-// asked, and with the host's message where it refuses.
+// Returns the answer to a question in the format of host/src/host/host_live.cpp. Throws cli::Failure if the process
+// cannot be reached, and with the host's message if the host refuses.
 nlohmann::json ask_process(const std::string &name, const nlohmann::json &question);
 
 } // namespace opdock::plugin_ls

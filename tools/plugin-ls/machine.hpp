@@ -1,4 +1,4 @@
-// The machine and the environment plugin-ls runs in, for bug reports.
+// The machine and the environment of plugin-ls, for bug reports.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct Machine {
 // `library_symbol` is the address of any function of libopdock.
 Machine look_at_machine(const void *library_symbol);
 
-// Of NAME=VALUE texts, those that opdock or the loader reads, sorted. A variable that starts with the prefix without
-// being one of opdock's is named, since it may be a misspelling, but its value is withheld, since it may be somebody's
+// Selects from NAME=VALUE texts those that opdock or the loader reads, sorted. A variable that starts with the prefix
+// but is unknown to opdock is listed by name, since it may be a misspelling; its value is withheld, since it may be a
 // secret.
 std::vector<std::pair<std::string, std::string>> reported_variables(const std::vector<std::string> &environment);
 

@@ -26,8 +26,8 @@ namespace {
 
 using nlohmann::json;
 
-// What a host says while it opens. An answer that shows which plugins were not taken need not say so twice, so the log
-// waits for it; it is written when the answer is there or is not going to come.
+// Log messages of a host that opens. An answer that lists the rejected plugins should not repeat them, so the log is
+// held back until the answer is printed or has failed.
 class OpeningLog {
   public:
     explicit OpeningLog(bool waits) : waits_(waits) {}
@@ -65,7 +65,7 @@ class OpeningLog {
     std::vector<std::string> lines_;
 };
 
-// Of one call, that of the shapes and attributes.
+// Explains one call, with the given shapes and attributes.
 json explain_call(const Host &host, const Request &request, const std::string &device_text) {
     const Op op = host.op(request.subject);
     const op_call::Signature signature = op_call::read_signature(json::parse(op.signature_json()));
@@ -80,18 +80,18 @@ json explain_call(const Host &host, const Request &request, const std::string &d
     return json::parse(op.explain(call.args()));
 }
 
-// "" for a device that is there.
+// "" if the device is present.
 std::string problem_of_device(const Host &host, const std::string &device) {
     try {
         return op_call::find_device(host, device).problem;
-    } catch (const Error &error) { // explain() took the name, as that of a type that plugins name and nobody provides
+    } catch (const Error &error) { // explain() accepted the name: plugins name the type, but no provider offers it
         return error.what();
     }
 }
 
 json decision_of_host(const Host &host, const Request &request) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
-    json decision = json::parse(host.explain(request.subject, device)); // what fails here is not the dtypes' fault
+    json decision = json::parse(host.explain(request.subject, device)); // a failure here is not due to --dtype
     if (!request.dtype.empty()) {
         try {
             decision = json::parse(host.explain(request.subject, device, request.dtype));
@@ -106,7 +106,7 @@ json decision_of_host(const Host &host, const Request &request) {
         decision = explain_call(host, request, device);
     }
     if (const std::string problem = problem_of_device(host, device); !problem.empty()) {
-        decision["device_problem"] = problem; // why a chain on a device serves nobody
+        decision["device_problem"] = problem; // the reason why no implementation can serve on the device
     }
     return decision;
 }
@@ -165,7 +165,7 @@ int show_check(const Request &request, const Page &page) {
     return verdict.at("status") == "ok" ? cli::exit_fine : cli::exit_absent;
 }
 
-// Beside the file that PLUGIN_TRACE names lies the one that a process writes while it runs.
+// A running process writes to a file beside the one that PLUGIN_TRACE names.
 void show_trace(const std::string &file) {
     constexpr size_t most = size_t{1} << 30U;
     const std::string ring = file + ".ring";
@@ -186,7 +186,7 @@ int show_bug_report(const Request &request) {
         const Host host = log.open_host(request);
         const json document = json::parse(host.describe());
         std::cout << render_bug_report(machine, document, "") << std::flush;
-        // Last, since it runs code of the plugins that provide devices and of their drivers.
+        // Last, since this runs code of device providers and of their drivers.
         std::cout << "\nDEVICES\n" << render_devices(json::parse(host.devices()), Page(false));
         log.leave_out_what(document);
         return lacks_requested(document) ? cli::exit_absent : cli::exit_fine;
@@ -196,7 +196,7 @@ int show_bug_report(const Request &request) {
     }
 }
 
-// What of the document was asked for.
+// The requested part of the document.
 json narrowed(const Request &request, json document) {
     if (request.show == Show::op) {
         document["ops"] = json::array({find_op(document, request.subject)});
@@ -241,7 +241,7 @@ void show_document(const Request &request, const json &document, const Page &pag
     }
 }
 
-// Answers that list the plugins, to people; everybody else learns from the log what was not taken.
+// True for text output that lists the plugins; for any other, the log reports the rejected ones.
 bool lists_plugins(const Request &request) {
     return !request.json && (request.show == Show::everything || request.show == Show::rejected);
 }
@@ -265,7 +265,7 @@ int show_of_host(const Request &request, const Page &page) {
     } else {
         show_document(request, document, page);
     }
-    // Of a plugin that is not shown the log tells.
+    // The log reports plugins that are not shown.
     log.leave_out_what(request.show == Show::rejected ? narrowed(request, document) : document);
     return lacks_requested(document) ? cli::exit_absent : code;
 }

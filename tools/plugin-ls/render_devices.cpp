@@ -13,7 +13,7 @@ using cli::Table;
 using cli::Tint;
 using nlohmann::json;
 
-// "140 GiB"; "" where the provider does not say.
+// "140 GiB"; "" if the provider does not report it.
 std::string memory_text(uint64_t bytes) {
     const int shift = bytes >= uint64_t{1} << 30 ? 30 : 20;
     return bytes == 0

@@ -34,7 +34,7 @@ size_t chains_on(const json &chains, const json &device) {
     return count;
 }
 
-// An op's device, chain and dtypes, a row each. The dtypes are shown only where they make a difference.
+// Device, chain and dtypes of an op, a row each. Dtypes are shown only if they make a difference.
 using Rows = std::vector<std::vector<Cell>>;
 
 Rows chain_rows(const json &op) {
@@ -63,7 +63,7 @@ bool same_text(const Rows &a, const Rows &b) {
 
 constexpr size_t note_indent = 6;
 
-// Ops with the same rows are shown together, their names below.
+// Groups ops with the same rows, with their names below.
 std::string chains_text(const json &ops, const Page &page) {
     struct Group {
         Rows rows;
@@ -98,19 +98,19 @@ std::string chains_text(const json &ops, const Page &page) {
     return table.text(page);
 }
 
-// As an order names it: "default" or "vendor:acme".
+// As in a preference order: "default" or "vendor:acme".
 std::string kind_text(const json &impl) {
     const std::string kind = words(impl.at("kind"));
     return kind == "vendor" ? kind + ":" + words(impl.at("vendor")) : kind;
 }
 
-// What a plugin says in several lines is not to look like rows.
+// A plugin's text with line feeds must not look like rows.
 std::string on_one_line(std::string text) {
     std::replace(text.begin(), text.end(), '\n', ' ');
     return cli::printable(text);
 }
 
-// What is not so of most implementations, "" for most of them; `verbose` adds what each declares.
+// Properties that most implementations do not have; "" if there are none. `verbose` adds the declarations.
 std::string remark_on(const json &impl, bool verbose) {
     std::string text;
     const auto add = [&](const std::string &what) { text += (text.empty() ? "" : "; ") + what; };

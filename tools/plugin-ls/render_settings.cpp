@@ -16,7 +16,7 @@ using cli::Table;
 using cli::Tint;
 using nlohmann::json;
 
-// An allow list that was set and is empty allows nobody; no allow list allows everybody.
+// An empty allow list allows no vendor; without an allow list all vendors are allowed.
 std::string list_of_vendors(const json &list, const char *when_null) {
     if (list.is_null()) {
         return when_null;
@@ -35,7 +35,7 @@ std::string retry_text(const json &seconds) {
     return seconds == 0 ? "off" : text.str();
 }
 
-// The source of an item; one that no layer sets has none.
+// The source of a setting; "" if no layer sets it.
 std::string source_of(const json &policy, const std::string &setting) {
     const json &sources = policy.at("sources");
     const auto found = sources.find(setting);
@@ -93,7 +93,7 @@ std::string render_variables(const json &variables, const Page &page) {
             const std::string value = variable.at("value").get<std::string>();
             table.row({{name}, {"environment", Tint::quiet}, {value.empty() ? "(empty)" : value}});
         } else if (variable.at("is_policy").get<bool>()) {
-            table.row({{name}, {"not set", Tint::quiet}, {""}}); // what holds then stands above
+            table.row({{name}, {"not set", Tint::quiet}, {""}}); // the value in force is listed above
         } else {
             table.row({{name}, {"built-in", Tint::quiet}, {words(variable.at("default"))}});
         }
@@ -107,9 +107,9 @@ std::string render_policy(const json &policy, const Page &page) {
     add_settings(table, policy, "");
     table.row({{"trust"}, {words(policy.at("trust"))}, {source_of(policy, "trust"), Tint::quiet}});
     const json &digests = policy.at("trusted_sha256");
-    // Each below, as a digest is wider than what stands beside it.
+    // Digests go below, since they are wider than the column.
     table.row({{"trusted_sha256"},
-               {digests.empty() ? "none" : std::to_string(digests.size()) + " listed"}, // null is empty too
+               {digests.empty() ? "none" : std::to_string(digests.size()) + " listed"}, // empty() is true for null too
                {source_of(policy, "trusted_sha256"), Tint::quiet}});
     for (const json &digest : digests) {
         table.note(words(digest));

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-// Which config, where from, for which key, and whether another might be faster.
+// The config in use: its source, its key, and whether another one might be faster.
 void add_config(Table &table, const json &one) {
     const std::string refused = text_of(one, "refused");
     if (!refused.empty()) {

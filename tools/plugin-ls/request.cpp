@@ -32,7 +32,7 @@ was named was not taken, whatever the question, or the host did not open; 2
 wrong usage.
 Colour is used on terminals only, and never when NO_COLOR is set.)";
 
-// TYPE or TYPE:INDEX, whatever types there are.
+// TYPE or TYPE:INDEX, for any type.
 bool is_device(const std::string &text) {
     const size_t colon = std::min(text.find(':'), text.size());
     const std::string_view index = std::string_view(text).substr(std::min(colon + 1, text.size()));
@@ -40,7 +40,7 @@ bool is_device(const std::string &text) {
                           (!index.empty() && index.find_first_not_of("0123456789") == std::string_view::npos));
 }
 
-// Which options go with which questions.
+// Declares which options are valid for which queries.
 void declare_belongings(cli::CommandLine &line) {
     line.need({"dtype"}, {"why"}, " belongs to --why");
     line.conflict(

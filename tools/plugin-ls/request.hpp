@@ -1,4 +1,4 @@
-// What the command line of plugin-ls asks for.
+// The command line of plugin-ls.
 #pragma once
 
 #include <string>
@@ -31,12 +31,12 @@ enum class Show {
 
 struct Request {
     Show show = Show::everything;
-    std::string subject; // what --op, --why, --check, --exists, --frozen, --trace and --reset-health were given
+    std::string subject; // value of --op, --why, --check, --exists, --frozen, --trace or --reset-health
     std::string process; // --pid; "" opens a host
     std::string device;  // --why; "" is cpu
-    Filter filter;       // of the list of plugins and ops, --op and --rejected
+    Filter filter;       // for the list of plugins and ops, --op and --rejected
     std::string dtype;   // --why; "" is any
-    // --why of one call; both are empty when no call is described.
+    // For --why of one call; both are empty if no call is described.
     std::vector<op_call::Named> shapes;
     std::vector<op_call::Named> attributes;
     bool json = false;

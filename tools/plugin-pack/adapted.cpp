@@ -45,9 +45,9 @@ std::string applied(const Backend &backend, const Workshop &workshop) {
     return tree;
 }
 
-using File = std::pair<uint32_t, std::string>; // mode and id; {} where there is none
+using File = std::pair<uint32_t, std::string>; // mode and id; {} if there is no file
 
-// What was and is of each file that the changes are about, however renames are told.
+// The old and new state of each changed file, independent of the detection of renames.
 std::map<std::string, std::pair<File, File>> files_of(const std::vector<Change> &changes) {
     std::map<std::string, std::pair<File, File>> files;
     for (const Change &change : changes) {
@@ -61,8 +61,8 @@ std::map<std::string, std::pair<File, File>> files_of(const std::vector<Change> 
     return files;
 }
 
-// Whether the folder is a checkout that has the commit. In one without a .git, git would look into the repository
-// around it.
+// True if the folder is a checkout that has the commit. The .git is required: without it, git would use the repository
+// around the folder.
 bool is_there(const std::string &folder, const std::string &commit) {
     std::error_code error;
     return std::filesystem::is_directory(std::filesystem::symlink_status(folder, error)) &&
@@ -70,17 +70,17 @@ bool is_there(const std::string &folder, const std::string &commit) {
            Workshop(objects_of(folder)).has_commit(commit);
 }
 
-// Where the checkout has the repository of a submodule; empty where it does not. The vendor may have moved it.
+// Finds the checkout of a submodule, which the vendor may have moved; "" if there is none.
 std::string folder_of_submodule(const Adapted &adapted, const Submodule &submodule, const std::string &base) {
     std::vector<std::string> paths = {submodule.path};
     for (const auto &[path, id] : adapted.workshop->submodules(base)) {
-        if (path.find('\n') == std::string::npos) { // no submodule of a package
+        if (path.find('\n') == std::string::npos) { // packages have no such submodule
             paths.push_back(path);
         }
     }
     const std::filesystem::path real = std::filesystem::canonical(adapted.folder);
     for (const std::string &path : paths) {
-        std::error_code error; // by way of a link it would be somebody else's
+        std::error_code error; // through a link it could be somebody else's
         if (std::filesystem::canonical(real / path, error) == real / path &&
             is_there(adapted.folder + "/" + path, submodule.changes.commit)) {
             return adapted.folder + "/" + path;

@@ -1,4 +1,4 @@
-// The adapted tree of a backend, from a package and a repository.
+// The adapted tree of a backend, made from a package and a repository.
 #pragma once
 
 #include <memory>
@@ -10,33 +10,33 @@
 namespace opdock::plugin_pack {
 
 struct Adapted {
-    Backend backend; // with the commit that it is made of; of a submodule: its name is "megatron/third_party/x"
+    Backend backend; // with the base commit; the name of a submodule is "megatron/third_party/x"
     std::unique_ptr<const Workshop> workshop;
-    std::vector<std::string> conflicts; // paths in which the changes and the commit do not go together
+    std::vector<std::string> conflicts; // paths where the changes conflict with the commit
     std::vector<Adapted> submodules = {};
-    std::vector<std::string> absent = {}; // submodules without changes that the repository does not have
-    std::string path = {};                // of a submodule in the tree around it
+    std::vector<std::string> absent = {}; // unchanged submodules that the repository lacks
+    std::string path = {};                // of a submodule in its outer tree
     std::string folder = {};              // its checkout
 };
 
-// Where the request says that the backend of this name is; null when it does not.
+// The place that the request gives for the backend of this name; null if there is none.
 const BackendPlace *find_place(const std::string &name, const Request &request);
 
-// Throws cli::Failure when the request names a backend that the package does not adapt.
+// Throws cli::Failure if the request names a backend that the package does not adapt.
 void require_backends(const Package &package, const Request &request);
 
-// The same, and those of the package that the request names. Others are said on the standard error.
+// The same, and returns the backends that the request names. Reports the package's other ones on standard error.
 std::vector<const Backend *> requested_backends(const Package &package, const Request &request);
 
-// Throws cli::Failure when the package is still encrypted.
+// Throws cli::Failure if the package is still encrypted.
 void require_open(const OpenedPackage &opened, const Request &request);
 
-// The changes made to the commit that they are for, or, where `place` has one, merged with that. Works in the folder
-// `scratch`; "" is that for temporary files. Throws cli::Failure, with exit_conflict when a patch does not fit the
-// commit that it is for, or makes another tree than the package says.
+// Applies the changes to their base commit and, if `place` has a commit, merges the result with that one. Works in the
+// folder `scratch`; "" is the folder for temporary files. Throws cli::Failure, with exit_conflict if a patch does not
+// fit its base commit, or the resulting tree is not the one that the package names.
 Adapted adapt(const Backend &backend, const BackendPlace &place, const std::string &scratch = {});
 
-// Fine, unless there were conflicts: throws cli::Failure with their paths.
+// Returns exit_fine, or throws cli::Failure with the paths of conflicts.
 int finish_with(const std::vector<Adapted> &all);
 
 // "v1.2 (0123456789ab)"

@@ -17,8 +17,8 @@
 namespace opdock::plugin_pack {
 namespace {
 
-// More costs seconds for a few per cent. Of little content the level takes 45 MiB of memory, and most of the time to
-// write a package, for none.
+// A higher level costs seconds for a few per cent. For little content it takes 45 MiB of memory and most of the time to
+// write a package, without any gain.
 const char *compression_level(size_t bytes) {
     constexpr size_t little = size_t{1} << 20;
     return bytes < little ? "6" : "12";
@@ -31,7 +31,7 @@ using Entry = std::unique_ptr<archive_entry, Free>;
 
 class Writer {
   public:
-    // For so many bytes of content.
+    // For this many bytes of content.
     explicit Writer(size_t bytes) : owned_(archive_write_new(), archive_write_free), archive_(owned_.get()) {
         if (archive_ == nullptr) {
             throw std::bad_alloc();
@@ -79,9 +79,9 @@ class Writer {
     archive *archive_;
 };
 
-// The header of a member of a tar archive. pack() writes one for each, and nothing but these fields counts. A
-// reader of every kind of tar archive would also follow headers that take memory without end, such as maps of sparse
-// files.
+// The header of a member of a tar archive. pack() writes one for each; other kinds of headers are not accepted, and no
+// other fields are read. A general reader of tar archives would also follow headers that take unlimited memory, such as
+// maps of sparse files.
 constexpr size_t block_bytes = 512;
 constexpr size_t record_bytes = 20 * block_bytes;
 
@@ -92,12 +92,12 @@ struct Header {
         return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
     }
     bool is_file() const {
-        constexpr std::string_view magic("ustar\0", 6); // with its zero, in whose place GNU tar has a blank
+        constexpr std::string_view magic("ustar\0", 6); // with its zero; GNU tar has a blank there
         return std::string_view(bytes.data() + 257, magic.size()) == magic && (bytes[156] == '0' || bytes[156] == 0) &&
-               bytes[345] == 0; // no beginning of the name elsewhere
+               bytes[345] == 0; // no prefix of the name
     }
     std::string_view name() const { return {bytes.data(), strnlen(bytes.data(), 100)}; }
-    // Nothing where it is no octal number.
+    // Nothing if it is not an octal number.
     std::optional<uint64_t> size() const {
         uint64_t size = 0;
         const char *end = bytes.data() + 124 + 11;

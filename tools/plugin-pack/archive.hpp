@@ -1,4 +1,4 @@
-// What a package carries: named byte strings, packed as a tar archive in zstd.
+// The payload of a package: named byte strings in a tar archive, compressed with zstd.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "files/digest.hpp"
 
-struct archive; // of libarchive
+struct archive; // from libarchive
 
 namespace opdock::plugin_pack {
 
@@ -19,9 +19,9 @@ struct Member {
     std::string content;
 };
 
-inline constexpr uint64_t most_bytes = uint64_t{4} << 30; // of all members, and of one
+inline constexpr uint64_t most_bytes = uint64_t{4} << 30; // of all members together, and of each
 
-// The same bytes for the same members.
+// Deterministic: the same members give the same bytes.
 std::string pack(const std::vector<Member> &members);
 
 struct ExpectedMember {
@@ -30,20 +30,20 @@ struct ExpectedMember {
     core::Digest sha256{};
 };
 
-// The members of an archive, one after the other; of each there is a piece in memory. Everything throws cli::Failure.
+// Reads the members of an archive in order, with only a piece of one in memory. Errors are thrown as cli::Failure.
 class Unpacker {
   public:
-    // `packed` lives as long as this.
+    // `packed` must outlive this.
     explicit Unpacker(std::string_view packed);
 
-    // The next member, which has to be this one: whatever else is there ends it before that is read. What it holds goes
-    // to `take` in pieces, of which there is one at least, which may be empty.
+    // Reads the next member, which must be `expected`: any other one is an error before its content is read. Passes the
+    // content to `take` in one or more pieces, which may be empty.
     void next(const ExpectedMember &expected, const std::function<void(std::string_view)> &take);
-    // There has to be nothing more.
+    // Throws unless the archive ends here.
     void end();
 
   private:
-    // So many bytes of the tar archive, or fewer at its end.
+    // Reads up to `most` bytes of the tar archive, fewer at its end.
     size_t read(char *into, size_t most);
     [[noreturn]] void fail() const;
 

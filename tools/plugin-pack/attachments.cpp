@@ -26,7 +26,7 @@ std::string folder_of(const std::string &library) {
     return library.substr(0, library.find(".so"));
 }
 
-// Throws cli::Failure for what is no plugin, or one that this opdock cannot judge.
+// Throws cli::Failure for a file that is no plugin, or a plugin that this opdock cannot judge.
 Abi abi_of(const std::string &path) {
     core::LibraryVersions versions;
     const core::Inspection inspection = core::inspect(path, versions);
@@ -42,19 +42,19 @@ void raise(std::optional<Abi> &abi, const Abi &one) {
 }
 
 std::string content_of(const std::string &kind, const std::string &path) {
-    std::error_code error; // reading it says it
+    std::error_code error; // reading it reports the error
     if (kind == "tune" || kind == "policy" || !fs::is_regular_file(path, error)) {
-        return cli::read_text(path); // no host reads more; and of a device nobody knows how much comes
+        return cli::read_text(path); // no host reads more, and the size of a device is unknown
     }
     const uintmax_t bytes = fs::file_size(path, error);
     if (error || bytes == 0) {
-        return cli::read_text(path); // of a file of /proc, which has the size 0, nobody knows either
+        return cli::read_text(path); // files of /proc have the size 0, their real size is unknown
     }
     require_size(path, bytes, {most_bytes});
     return cli::read_text(path, most_bytes);
 }
 
-// By its name, as a host finds it; where there is one plugin, to that.
+// Finds the plugin by the tune file's name, as a host does; a single plugin matches any name.
 const std::string &plugin_of_tune(const std::string &name, const std::vector<std::string> &libraries) {
     for (const std::string &library : libraries) {
         const std::string folder = folder_of(library);
@@ -74,7 +74,7 @@ const Attachment *find(const std::vector<Attachment> &list, const std::string &n
     return found == list.end() ? nullptr : &*found;
 }
 
-// The vendor shall know what its customers' hosts would say. Throws core::Error with the place.
+// Shows the vendor the errors that customers' hosts would report. Throws core::Error with the place.
 void check_text(const std::string &kind, const std::string &path, const std::string &text) {
     if (kind == "policy") {
         core::parse_policy_file(text, path, core::Enforce::accept);
@@ -113,8 +113,8 @@ void require_good_names(const std::vector<Attachment> &list) {
 
 Attachments read_attachments(const std::vector<std::pair<std::string, std::string>> &files) {
     Attachments attachments;
-    std::vector<std::string> libraries, tune_places; // of each plugin; where a host looks for its tune file
-    std::vector<nlohmann::json> manifests;           // of each
+    std::vector<std::string> libraries, tune_places; // per plugin; the place where a host looks for its tune file
+    std::vector<nlohmann::json> manifests;           // per plugin
     for (const auto &[kind, path] : files) {
         const std::string name = fs::path(path).filename().string();
         if (!is_name(name)) {
@@ -149,7 +149,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
     for (size_t i = 0; i < libraries.size(); ++i) {
         attachments.list.push_back(
             {"manifest", folder_of(libraries[i]) + "/" + manifest_file, manifests[i].dump() + "\n"});
-        std::error_code error; // one that cannot be reached is none
+        std::error_code error; // an unreachable file counts as absent
         if (!manifests[i].contains("tune") && fs::is_regular_file(tune_places[i], error)) {
             attachments.left_tune_files.emplace_back(tune_places[i], libraries[i]);
         }

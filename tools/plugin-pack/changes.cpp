@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t link_mode = 0120000;
 
-// The settings of filters of the repository, and of its submodules, which git looks into.
+// Collects the names of filter settings of the repository and of its submodules, which git reads too.
 void find_filters(const std::string &repository, std::set<std::string> &names) {
     const GitRun run = run_git({repository}, {"config", "--name-only", "-z", "--get-regexp", "^filter\\."});
     for (std::string &name : split_at_zeros(run.out)) {
@@ -37,7 +37,7 @@ void find_filters(const std::string &repository, std::set<std::string> &names) {
     }
 }
 
-// What takes all of them away: what they make of a file is not the file.
+// Settings that disable all these filters: the output of a filter is not the content of the file.
 std::vector<std::pair<std::string, std::string>> without_filters(const std::set<std::string> &names) {
     std::vector<std::pair<std::string, std::string>> settings;
     settings.reserve(names.size());
@@ -47,8 +47,8 @@ std::vector<std::pair<std::string, std::string>> without_filters(const std::set<
     return settings;
 }
 
-// The repository with an index and new objects elsewhere. Its own index is where it begins, so that files that are
-// ignored and tracked all the same count.
+// The repository with an index and new objects outside of it. Starts from a copy of its index, so that files count that
+// are tracked although they are ignored.
 class Shadow {
   public:
     explicit Shadow(const std::string &repository) : objects_(objects_of(repository)) {
@@ -71,17 +71,17 @@ class Shadow {
                    {"GIT_OBJECT_DIRECTORY", folder_ / "objects"},
                    {"GIT_ALTERNATE_OBJECT_DIRECTORIES", alternates_text(objects_.folders)}},
                   without_filters(filters_),
-                  Conversion::of_the_user}; // by which files that nobody touched are what was committed
+                  Conversion::of_the_user}; // by these, untouched files equal the commit
     }
 
     const GitPlace &place() const { return place_; }
-    // What there is, and what was added.
+    // The repository's objects and the added ones.
     ObjectStore objects() const {
         ObjectStore all = objects_;
         all.folders.insert(all.folders.begin(), folder_ / "objects");
         return all;
     }
-    // "filter.lfs.clean" and the like, of the repository.
+    // The repository's filter settings: "filter.lfs.clean" and the like.
     const std::set<std::string> &filters() const { return filters_; }
 
   private:
@@ -100,8 +100,8 @@ void refuse_conflicts(const GitPlace &place) {
     }
 }
 
-// Into the content of all, also of those that the user told git not to look at, and of those outside a sparse checkout
-// that are there. By its time a file may be what was committed although its attributes have changed since.
+// Makes git compare the contents of all files, also of those it was told not to look at, and of those outside a sparse
+// checkout that exist. By its time a file may look unchanged although its attributes have changed since.
 void look_into_all(const GitPlace &place) {
     std::string entries;
     for (const std::string &entry : split_at_zeros(git(place, {"ls-files", "-v", "--stage", "-z"}))) {
@@ -114,8 +114,8 @@ void look_into_all(const GitPlace &place) {
             entries += entry.substr(2) + '\0';
         }
     }
-    git(place, {"update-index", "-z", "--index-info"}, entries); // forgets what it knew of them
-    run_git(place, {"update-index", "-q", "--refresh"});         // its exit code says that some were changed
+    git(place, {"update-index", "-z", "--index-info"}, entries); // resets the cached state and flags
+    run_git(place, {"update-index", "-q", "--refresh"});         // its exit code reports changed files
 }
 
 GitPlace with_pathspecs(GitPlace place) {
@@ -134,7 +134,7 @@ std::vector<std::string> untracked_files(const GitPlace &place, bool include_ign
     return split_at_zeros(git(with_pathspecs(place), arguments));
 }
 
-// Untracked folders that unpatch made.
+// Untracked folders created by unpatch.
 std::vector<std::string> made_folders(const GitPlace &place, bool include_ignored) {
     std::vector<std::string> folders;
     for (const std::string &path :
@@ -144,7 +144,7 @@ std::vector<std::string> made_folders(const GitPlace &place, bool include_ignore
     return folders;
 }
 
-// Pathspecs of all but these folders.
+// Pathspecs for everything except these folders.
 std::vector<std::string> all_but(const std::vector<std::string> &folders) {
     std::vector<std::string> pathspecs = {"."};
     for (const std::string &folder : folders) {
@@ -153,7 +153,7 @@ std::vector<std::string> all_but(const std::vector<std::string> &folders) {
     return pathspecs;
 }
 
-// Lists files of the worktree: the tracked ones, all or those that were changed, and new ones.
+// Tracked files of the worktree to list beside the new ones: all, or only the changed ones.
 enum class Tracked { all, changed };
 
 std::vector<std::string> worktree_files(const GitPlace &place, Tracked tracked, const Counting &counting,
@@ -171,7 +171,7 @@ std::vector<std::string> worktree_files(const GitPlace &place, Tracked tracked, 
     return paths;
 }
 
-// Adds files as they are, without any conversion, and has `git add` leave them alone.
+// Adds files unchanged, without any conversion, and makes `git add` skip them.
 void add_as_they_are(const GitPlace &place, const std::vector<std::string> &paths) {
     std::string entries, all;
     for (const std::string &path : paths) {
@@ -184,7 +184,7 @@ void add_as_they_are(const GitPlace &place, const std::vector<std::string> &path
     git(place, {"update-index", "--assume-unchanged", "-z", "--stdin"}, all);
 }
 
-// Those that are not in the encoding that their attributes say, of which git would end.
+// Files that are not in the encoding that their attributes declare, and on which git would fail.
 std::vector<std::string> wrongly_encoded(const GitPlace &place, const std::vector<std::string> &paths) {
     std::vector<std::string> found;
     for (const auto &[path, encoding] : attributes_of(place, {"working-tree-encoding"}, paths)) {
@@ -212,13 +212,13 @@ std::vector<std::string> filtered_files(const Shadow &shadow, const std::vector<
     return found;
 }
 
-// Before any of it is read: a checkpoint that lies about is not copied first.
+// Called before anything is read: a stray checkpoint must not be copied first.
 void refuse_large_files(const GitPlace &place, const Counting &counting, const std::vector<std::string> &made) {
     const Limits &limits = counting.limits;
     for (const std::string &path : worktree_files(place, Tracked::changed, counting, made)) {
         std::error_code error;
         const uint64_t bytes = fs::file_size(fs::path(place.directory) / path, error);
-        // One that only its time makes look changed has the size that it had.
+        // The size of a file of which only the time has changed is that of the index.
         if (!error && bytes > limits.file && sizes_of(place, {":" + path}).front() != bytes) {
             require_size(place.directory + "/" + path, bytes, limits);
         }
@@ -232,7 +232,7 @@ bool is_of_others(const std::string &folder, const Counting &counting) {
     });
 }
 
-// Submodules that somebody else looks at are as they were.
+// Resets submodules that another caller looks at to their commits.
 void put_back_others(const GitPlace &place, const std::map<std::string, std::string> &before,
                      const Counting &counting) {
     std::string entries;
@@ -244,7 +244,7 @@ void put_back_others(const GitPlace &place, const std::map<std::string, std::str
     git(place, {"update-index", "-z", "--index-info"}, entries);
 }
 
-// The tree of all that stands in the worktree, with what a checkout of it would not give back.
+// Sets the tree of the whole worktree, and the files that a checkout of that tree would not reproduce.
 void take_worktree(const Shadow &shadow, const Workshop &workshop, const Counting &counting, Changes &changes) {
     const GitPlace &place = shadow.place();
     const Limits &limits = counting.limits;
@@ -261,7 +261,7 @@ void take_worktree(const Shadow &shadow, const Workshop &workshop, const Countin
     put_back_others(place, workshop.submodules(changes.commit), counting);
     changes.tree = git_line(place, {"write-tree"});
     Conversions conversions = find_conversions(place.directory, workshop, changes.tree, limits);
-    if (!conversions.unexplained.empty()) { // by attributes that are not of the tree
+    if (!conversions.unexplained.empty()) { // due to attributes outside the tree
         add_as_they_are(place, conversions.unexplained);
         changes.tree = git_line(place, {"write-tree"});
         conversions = find_conversions(place.directory, workshop, changes.tree, limits);
@@ -327,7 +327,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, c
     refuse_large_files(shadow.place(), counting, changes.made);
     look_into_all(shadow.place());
     const Workshop workshop(shadow.objects());              // where attributes outside the tree do not count
-    static_cast<void>(workshop.has_commit(changes.commit)); // with its files
+    static_cast<void>(workshop.has_commit(changes.commit)); // throws if its files are missing
     take_worktree(shadow, workshop, counting, changes);
     changes.list = workshop.changes(changes.commit, changes.tree, counting.limits);
     for (const Change &change : changes.list) {
@@ -341,15 +341,15 @@ Changes find_changes(const std::string &repository, const std::string &commit, c
     for (const auto &[path, id] : workshop.submodules(changes.tree)) {
         const std::string folder = (fs::path(repository) / path).string();
         if (!fs::exists(fs::symlink_status(fs::path(folder) / ".git")) || is_of_others(folder, counting)) {
-            continue; // not checked out, or not ours
+            continue; // not checked out, or looked at by another caller
         }
         if (path.find('\n') != std::string::npos) {
             throw cli::Failure(repository + ": the submodule " + core::quote(path) +
                                " has a line feed in its path, which a package does not carry; move it");
         }
         const ObjectStore objects = objects_of(folder);
-        // The one that others know as well: the commit of now may be the vendor's own. Another repository may have come
-        // to this path.
+        // Prefer the commit that others know as well: the current one may exist only at the vendor. At this path there
+        // may be another repository by now.
         const auto known = before.find(path);
         const bool is_same = known != before.end() && Workshop(objects).has_commit(known->second);
         Submodule submodule{path, objects.format, find_changes(folder, is_same ? known->second : id, counting)};

@@ -1,5 +1,5 @@
-// What plugin-pack does, one function for each command. They print what came of it and return the exit code; what goes
-// wrong they throw.
+// The commands of plugin-pack, one function each. They print the result and return the exit code; errors are thrown as
+// exceptions.
 #pragma once
 
 #include "package.hpp"
@@ -22,17 +22,17 @@ int list(const Request &request);
 int history(const Request &request);
 int tvm_ffi_plugin(const Request &request);
 
-// The package that is asked about, by keys that are asked for or trusted.
+// Opens the package of the request with the requested or trusted keys.
 OpenedPackage open_requested(const Request &request, const Taking &taking);
-// The key that decrypts it; nothing where the request names none.
+// The key for decryption; nothing if the request names none.
 std::optional<keys::SecretKey> requested_key(const Request &request);
-// Warns of keys that do not count.
+// The keys of the request; warns of keys that do not count.
 Trust requested_trust(const Request &request);
 
-// What git calls a commit: "v1.2", or the beginning of its id.
+// git's description of a commit: "v1.2", or the beginning of its id.
 std::string describe(const std::string &repository, const std::string &commit);
 
-// Prints what was written.
+// Prints a report of the written package.
 void report_package(const Request &request, const Package &package, const Signing &signing, size_t bytes,
                     const char *schema);
 

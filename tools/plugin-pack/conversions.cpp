@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 using Files = std::map<std::string, std::string>; // ids by path
 
-// Each LF of a text, but for those that have a CR.
+// Replaces each LF of a text by CRLF, unless it has a CR already.
 std::string with_crlf(const std::string &text) {
     std::string result;
     for (const char c : text) {
@@ -48,9 +48,9 @@ std::string with_lf(const std::string &text) {
     return result;
 }
 
-// The text, with line ends as most of `like` are.
+// The text, with the line ends that are most frequent in `like`.
 std::string with_line_ends(const std::string &text, const std::string &like) {
-    if (like.find('\0') != std::string::npos) { // in another encoding
+    if (like.find('\0') != std::string::npos) { // text in another encoding
         return text;
     }
     const size_t crlf = like.size() - with_lf(like).size();
@@ -62,7 +62,7 @@ std::string read(const fs::path &file) {
     return cli::read_text(file.string(), most_bytes);
 }
 
-// Without having both in memory: of most files that have attributes this is all there is to know.
+// Compares without holding both files in memory: for most files with attributes, nothing else is needed.
 bool has_same_bytes(const fs::path &one, const fs::path &other) {
     if (fs::file_size(one) != fs::file_size(other)) {
         return false;
@@ -81,7 +81,7 @@ void write(const fs::path &file, const std::string &text) {
     }
 }
 
-// A package could say so of a link, and what is written would go where that leads.
+// A package could list a path with a link, and the write would follow the link.
 void require_file(const std::string &folder, const std::string &path) {
     fs::path place = folder;
     const fs::path relative(path);
@@ -94,7 +94,7 @@ void require_file(const std::string &folder, const std::string &path) {
     }
 }
 
-// Those of the paths whose files in the folder have another id than the tree has.
+// The paths whose files in the folder have an id other than in the tree.
 std::vector<std::string> others(const Workshop &workshop, const std::string &folder, const Files &files,
                                 const std::vector<std::string> &paths, Hashing hashing) {
     const std::vector<std::string> ids = workshop.ids(folder, paths, hashing);
@@ -107,7 +107,7 @@ std::vector<std::string> others(const Workshop &workshop, const std::string &fol
     return found;
 }
 
-// Those that are not the same to git. The folder has the attributes of the tree.
+// The files that differ from the tree under all of git's conversions. The folder has the attributes of the tree.
 std::vector<std::string> unexplained(const Workshop &workshop, const std::string &folder, const Files &files,
                                      std::vector<std::string> paths) {
     for (const Hashing hashing : {Hashing::as_it_is, Hashing::by_attributes, Hashing::with_line_ends}) {
@@ -120,12 +120,12 @@ bool is_attributes(const std::string &path) {
     return fs::path(path).filename() == ".gitattributes";
 }
 
-// Of the files of the worktree those that a checkout need not give back.
+// Files of the worktree that a checkout may not reproduce.
 std::vector<std::string> suspects(const std::string &worktree, const Workshop &workshop, const std::string &tree,
                                   const Files &files) {
     std::vector<std::string> paths;
     for (const auto &[path, id] : files) {
-        if (fs::is_regular_file(fs::symlink_status(fs::path(worktree) / path))) { // not outside a sparse checkout
+        if (fs::is_regular_file(fs::symlink_status(fs::path(worktree) / path))) { // false outside a sparse checkout
             paths.push_back(path);
         }
     }
@@ -137,10 +137,10 @@ std::vector<std::string> suspects(const std::string &worktree, const Workshop &w
     return found;
 }
 
-// What a file is to hold, whose path in the tree and place in a checkout these are; nothing: what it holds there.
+// Returns the wanted content of a file, by its path in the tree and its place in a checkout; nothing: keep it.
 using Wanted = std::function<std::optional<std::string>(const std::string &path, const fs::path &checked_out)>;
 
-// What there is to say of these files so that what a checkout of the tree writes becomes what is wanted.
+// The conversions that turn the files of a checkout of the tree into the wanted ones.
 Conversions conversions_to(const Wanted &wanted, const Workshop &workshop, const std::string &tree, const Files &files,
                            const std::vector<std::string> &paths) {
     Conversions conversions;
@@ -201,7 +201,7 @@ void keep_conversions(const Workshop &workshop, const Changes &before, Changes &
     const Files old_files = workshop.files(before.tree);
     const Files files = workshop.files(merged.tree);
     const std::map<std::string, std::string> moved = workshop.new_paths(before.tree, merged.tree);
-    std::vector<std::string> paths; // that they have now
+    std::vector<std::string> paths; // current ones
     const auto path_now = [&](const std::string &path) {
         const auto found = moved.find(path);
         return found == moved.end() ? path : found->second;
@@ -233,7 +233,7 @@ void keep_conversions(const Workshop &workshop, const Changes &before, Changes &
                                           : with_line_ends(checked_out, *content);
     };
     Conversions kept = conversions_to(as_before, workshop, merged.tree, files, paths);
-    const auto is_wrong = [&](const std::string &path) { // the new commit's attributes say otherwise
+    const auto is_wrong = [&](const std::string &path) { // not by the new commit's attributes
         return std::find(kept.unexplained.begin(), kept.unexplained.end(), path) != kept.unexplained.end();
     };
     std::erase_if(kept.crlf, is_wrong);

@@ -1,5 +1,5 @@
-// Files whose bytes are not those that a checkout of their tree writes. Attributes and settings convert line ends,
-// keywords and encodings, and git takes what they make of a file for the same as the file.
+// Files whose bytes differ from those that a checkout of their tree writes. Attributes and settings convert line ends,
+// keywords and encodings, and git takes a file and its converted form for the same.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ namespace opdock::plugin_pack {
 struct Conversions {
     std::vector<std::pair<std::string, std::string>> converted; // as in Changes
     std::vector<std::string> crlf;
-    std::vector<std::string> unexplained; // of both: what git makes of their bytes is not what the tree has
+    std::vector<std::string> unexplained; // of both kinds: files that differ from the tree after git's conversion too
 };
 
-// Of the files of a worktree that are in the tree, which was made of them. Throws cli::Failure.
+// For the files of a worktree that are in `tree`, which was made from them. Throws cli::Failure.
 Conversions find_conversions(const std::string &worktree, const Workshop &workshop, const std::string &tree,
                              const Limits &limits = {});
 
-// Makes what a checkout of the tree wrote into a folder what the vendor had. Throws cli::Failure with exit_not_trusted
-// when that is more than git would convert to what the tree has.
+// Turns the files of a checkout of the tree into the vendor's. Throws cli::Failure with exit_not_trusted if git would
+// not convert the result to the files of the tree.
 void restore_conversions(const Workshop &workshop, const Changes &changes, const std::string &folder);
 
-// For what a merge made of the files of `before`: their bytes where it left them alone, else their line ends; most of
-// them where they are mixed.
+// For files that a merge made from those of `before`: keeps the bytes of unchanged ones, and the line ends of others;
+// if line ends were mixed, the most frequent ones.
 void keep_conversions(const Workshop &workshop, const Changes &before, Changes &merged);
 
 } // namespace opdock::plugin_pack

@@ -17,7 +17,7 @@ uint32_t octal(std::string_view text) {
     return value;
 }
 
-// Of `diff-tree --raw -z`: ":100644 100644 ID ID M", path, and for a rename the new path.
+// Parses the output of `diff-tree --raw -z`: ":100644 100644 ID ID M", path, and for a rename the new path.
 std::vector<Change> parse_raw(const std::string &raw) {
     std::vector<Change> changes;
     const std::vector<std::string> parts = split_at_zeros(raw);
@@ -25,7 +25,7 @@ std::vector<Change> parse_raw(const std::string &raw) {
         const std::string &what = parts[i];
         const size_t first = what.find(' ', 8);          // after both modes
         const size_t second = what.find(' ', first + 1); // after the old id
-        const size_t third = what.find(' ', second + 1); // after the new one
+        const size_t third = what.find(' ', second + 1); // after the new id
         if (what.empty() || what[0] != ':' || third == std::string::npos) {
             throw cli::Failure("git printed a list of changes that this tool does not understand: " + what);
         }
@@ -44,8 +44,8 @@ std::vector<Change> parse_raw(const std::string &raw) {
     return changes;
 }
 
-// No line of a patch but its first begins like this: those of a hunk have a mark before their text, and those of binary
-// content no blank.
+// Only the first line of a patch begins like this: lines of a hunk have a mark before their text, and lines of binary
+// content have no blanks.
 std::vector<std::string> split_patches(const std::string &text) {
     constexpr std::string_view beginning = "diff --git ";
     std::vector<std::string> patches;
@@ -131,7 +131,7 @@ void add_patches(const GitPlace &place, const std::string &from, const std::stri
     const std::vector<std::string> patches = split_patches(text);
     size_t next = 0;
     for (Change &change : changes) {
-        // Another type of file is the old one deleted and the new one added.
+        // A change of type is printed as two patches: the old file deleted and the new one added.
         for (int part = change.status == 'T' ? 2 : 1; part > 0 && next < patches.size(); --part) {
             change.patch += patches[next++];
         }

@@ -1,5 +1,5 @@
-// Bytes that only some keys open: a file key, sealed for each of them, and the bytes in pieces under it. The keys are
-// those that sign, turned into keys for sealing (Ed25519 into X25519).
+// Encryption for a set of keys: a file key, sealed for each of them, and the bytes in pieces under the file key. The
+// keys are the signing keys, converted to sealing keys (Ed25519 to X25519).
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace opdock::plugin_pack {
 
 struct SealedKey {
-    std::string key_id; // whose it is
+    std::string key_id; // the recipient's key
     std::string sealed; // crypto_box_seal of the file key, in hexadecimal
 };
 
@@ -21,10 +21,10 @@ struct Encrypted {
     std::string bytes; // the header of a secretstream of XChaCha20 and Poly1305, then its pieces of 64 KiB and 17 bytes
 };
 
-// Other bytes each time. Throws cli::Failure for a key that is none.
+// Not deterministic. Throws cli::Failure for an invalid key.
 Encrypted encrypt(std::string_view plain, const std::vector<core::PublicKey> &recipients);
 
-// Throws cli::Failure when it is sealed for other keys, or was changed or cut.
+// Throws cli::Failure if the bytes are sealed for other keys, or were changed or truncated.
 std::string decrypt(const Encrypted &encrypted, const keys::SecretKey &key);
 
 } // namespace opdock::plugin_pack

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using core::YamlNode;
 
-// FlagScale's own folder: what `commit` of its diff.yaml is about.
+// FlagScale's own folder, to which `commit` of its diff.yaml refers.
 constexpr const char *main_backend = "FlagScale";
 
 std::vector<fs::path> sorted_entries(const fs::path &folder) {
@@ -43,7 +43,7 @@ std::string text_of(const YamlNode &map, const std::string &key) {
     return value == nullptr ? "" : value->text;
 }
 
-// A list, or one value alone.
+// A list, or a single value.
 std::vector<std::string> texts_of(const YamlNode &map, const std::string &key) {
     std::vector<std::string> texts;
     if (const YamlNode *value = find(map, key)) {
@@ -57,7 +57,7 @@ std::vector<std::string> texts_of(const YamlNode &map, const std::string &key) {
     return texts;
 }
 
-// The name of a description in the layout that has no `commit`: the beginning of FlagScale's own commit.
+// True for the name of a description in the layout without `commit`: a prefix of FlagScale's own commit.
 bool is_hash(const std::string &name) {
     return name.size() >= 7 && name.size() <= 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -91,7 +91,7 @@ FolderFiles files_in(const fs::path &folder) {
     return files;
 }
 
-// Why a folder with these files is none of a backend; "" when it may be. So of what follows.
+// Returns why a folder with these files is not a backend; "" if it may be one. The functions below do likewise.
 std::string judge_files(const FlagscaleBackend &backend, const FolderFiles &files, bool has_key) {
     if (files.has_line_feed) {
         return "a file in it has a line feed in its path; rename it";
@@ -113,7 +113,7 @@ std::string judge_files(const FlagscaleBackend &backend, const FolderFiles &file
     return "";
 }
 
-// Either one patch with the description's name, or one for each file.
+// Accepts either one patch with the description's name, or one patch per file.
 std::string judge_patches(const FlagscaleBackend &backend, const fs::path &description) {
     const std::string stem = fs::path(description).replace_extension(".patch").string();
     const auto whole = std::find_if(backend.patches.begin(), backend.patches.end(), [&](const std::string &patch) {
@@ -140,7 +140,7 @@ std::string read_tasks(FlagscaleBackend &backend, const YamlNode &root, const fs
     return "";
 }
 
-// Its layouts have the commit in several places.
+// The layouts have the commit in different places.
 void read_commit(FlagscaleBackend &backend, const YamlNode &root, const fs::path &description) {
     if (const YamlNode *commits = find(root, "backends_commit")) {
         backend.commit = text_of(*commits, backend.name);
@@ -200,10 +200,10 @@ FlagscaleTree read_flagscale(const std::string &hardware, bool has_key) {
     }
     FlagscaleTree tree;
     const fs::path given = fs::path(hardware + "/").lexically_normal().parent_path();
-    const bool is_of_one = is_device_type(given.filename().string()); // one device's folder
+    const bool is_of_one = is_device_type(given.filename().string()); // a single device's folder
     for (const fs::path &device : is_of_one ? std::vector{given} : sorted_entries(hardware)) {
         if (!fs::is_directory(fs::symlink_status(device))) {
-            continue; // patch_history.yaml
+            continue; // skips patch_history.yaml
         }
         for (const fs::path &folder : sorted_entries(device)) {
             if (!fs::is_directory(fs::symlink_status(folder))) {

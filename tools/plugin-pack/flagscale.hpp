@@ -1,5 +1,5 @@
-// What stands below `hardware` of a FlagScale checkout: hardware/DEVICE/BACKEND, with a diff.yaml (or HASH.yaml) and
-// either one diff.patch (or HASH.patch) or a tree of FILE.patch, each of which may be encrypted.
+// The folder `hardware` of a FlagScale checkout: hardware/DEVICE/BACKEND, with a diff.yaml (or HASH.yaml) and either
+// one diff.patch (or HASH.patch) or a tree of FILE.patch, each of which may be encrypted.
 #pragma once
 
 #include <string>
@@ -15,28 +15,28 @@ struct FlagscaleBackend {
     std::vector<std::string> models;
     std::string version;
     std::string contact;
-    std::string commit;               // that the patches are to; empty where it does not say
-    std::vector<std::string> patches; // files; those that end in ".encrypted" are that
+    std::string commit;               // base commit of the patches; empty if unknown
+    std::vector<std::string> patches; // files; those that end in ".encrypted" are encrypted
 };
 
-// What cannot be taken over, and why.
+// A folder that cannot be imported, and the reason.
 struct Unresolved {
     std::string folder;
     std::string reason;
 };
 
 struct FlagscaleTree {
-    std::vector<FlagscaleBackend> backends; // by device type and name
+    std::vector<FlagscaleBackend> backends; // sorted by device type and name
     std::vector<Unresolved> unresolved;
 };
 
-// Git LFS leaves a short text in place of a file that was not fetched.
+// True for the short text that Git LFS leaves in place of a file that was not fetched.
 bool is_lfs_pointer(const std::string &text);
 inline constexpr const char *lfs_remedy =
     "this is what Git LFS leaves in place of the file; run `git lfs pull` where it comes from";
 
-// Without a key folders with encrypted patches (flagscale_encryption.hpp) are not taken over. Throws cli::Failure when
-// there is no such folder.
+// Without a key, folders with encrypted patches (flagscale_encryption.hpp) are left out. Throws cli::Failure if there
+// is no such folder.
 FlagscaleTree read_flagscale(const std::string &hardware, bool has_key);
 
 } // namespace opdock::plugin_pack

@@ -13,7 +13,7 @@
 namespace opdock::plugin_pack {
 namespace {
 
-constexpr size_t start_bytes = 16; // of AES-CBC
+constexpr size_t start_bytes = 16; // initialization vector of AES-CBC
 constexpr size_t aes_key_bytes = 32;
 
 const unsigned char *bytes_of(std::string_view text) {
@@ -23,12 +23,12 @@ unsigned char *bytes_of(std::string &text) {
     return reinterpret_cast<unsigned char *>(text.data());
 }
 
-// A key with a passphrase is refused; without this OpenSSL would ask on the terminal.
+// Refuses a key with a passphrase; by default OpenSSL would ask on the terminal.
 int no_passphrase(char * /*buffer*/, int /*size*/, int /*is_for_writing*/, void * /*data*/) {
     return -1;
 }
 
-// Empty when it is not for this key.
+// Empty if it was sealed for another key.
 keys::Secret open_aes_key(EVP_PKEY *key, std::string_view sealed) {
     const std::unique_ptr<EVP_PKEY_CTX, decltype(&EVP_PKEY_CTX_free)> context(EVP_PKEY_CTX_new(key, nullptr),
                                                                               EVP_PKEY_CTX_free);

@@ -1,24 +1,24 @@
-// Patches as FlagScale encrypts them (encryption_utils.py): 16 bytes that AES-256-CBC begins with, the AES key under
-// RSA-OAEP with SHA-256 (512 bytes for the RSA keys of 4,096 bits that FlagScale makes), and the patch, padded by
-// PKCS #7. Nobody signs them: one that was changed may decrypt to something else.
+// Patches as FlagScale encrypts them (encryption_utils.py): the 16-byte initialization vector of AES-256-CBC, the AES
+// key under RSA-OAEP with SHA-256 (512 bytes for FlagScale's RSA keys of 4,096 bits), and the patch, padded by PKCS #7.
+// There is no signature: a changed file may decrypt to something else.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
 
-using EVP_PKEY = struct evp_pkey_st; // of OpenSSL
+using EVP_PKEY = struct evp_pkey_st; // from OpenSSL
 
 namespace opdock::plugin_pack {
 
-inline constexpr const char *flagscale_encrypted = ".encrypted"; // how their files end
+inline constexpr const char *flagscale_encrypted = ".encrypted"; // extension of such files
 
 class FlagscaleKey {
   public:
-    // Of private_key.pem. Throws cli::Failure.
+    // Reads private_key.pem. Throws cli::Failure.
     explicit FlagscaleKey(const std::string &path);
 
-    // Throws cli::Failure when it is encrypted for another key, or was cut.
+    // Throws cli::Failure if the patch is encrypted for another key, or truncated.
     std::string decrypt(std::string_view encrypted) const;
 
   private:

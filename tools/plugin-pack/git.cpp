@@ -11,8 +11,8 @@
 namespace opdock::plugin_pack {
 namespace {
 
-// Hooks are programs that a repository's configuration names. With the settings of modes, links and case changes would
-// not be seen. Of submodules the commit counts: to look for changes in them git would run their filters.
+// Hooks are programs named by a repository's configuration. Settings for modes, links and case could hide changes. For
+// submodules only the commit counts: to look for changes in them git would run their filters.
 const std::vector<std::string> settings = [] {
     std::vector<std::string> arguments;
     for (const char *setting : {"core.hooksPath=/dev/null",
@@ -42,11 +42,11 @@ const std::vector<std::string> settings = [] {
     return arguments;
 }();
 
-// With those of a user the same files would be other bytes on another machine.
+// A user's own settings would turn the same files into different bytes on another machine.
 const std::vector<std::string> settings_of_the_tree = {"-c", "core.autocrlf=false",          "-c", "core.eol=lf",
                                                        "-c", "core.attributesFile=/dev/null"};
 
-// The rest of what a user sets for git is about a repository that they are in.
+// The other variables that a user sets for git refer to the repository of the working directory.
 bool is_kept(std::string_view variable, const GitPlace &place) {
     return !variable.starts_with("GIT_") || (variable.starts_with("GIT_CONFIG_") && !place.has_own_settings);
 }
@@ -55,7 +55,7 @@ std::string setting_variable(size_t index) {
     return "OPDOCK_GIT_SETTING_" + std::to_string(index);
 }
 
-// "NAME=VALUE", each.
+// The environment of git, as "NAME=VALUE".
 std::vector<std::string> environment_of(const GitPlace &place) {
     std::map<std::string, std::string> variables;
     for (const std::string &text : cli::own_environment()) {
@@ -70,8 +70,8 @@ std::vector<std::string> environment_of(const GitPlace &place) {
              {"GIT_NO_REPLACE_OBJECTS", "1"},
              {"GIT_OPTIONAL_LOCKS", "0"},
              {"GIT_TERMINAL_PROMPT", "0"},
-             {"GIT_NO_LAZY_FETCH", "1"}, // nothing comes over a network
-             {"GIT_ALLOW_PROTOCOL", ""}, // the same to a git before 2.45
+             {"GIT_NO_LAZY_FETCH", "1"}, // no network access
+             {"GIT_ALLOW_PROTOCOL", ""}, // the same for git before 2.45
              {"GIT_LITERAL_PATHSPECS", "1"}}) {
         variables[name] = value;
     }
@@ -94,7 +94,7 @@ std::vector<std::string> environment_of(const GitPlace &place) {
     return environment;
 }
 
-// The settings, and then these.
+// The settings, followed by `arguments`.
 std::vector<std::string> all_arguments(const GitPlace &place, const std::vector<std::string> &arguments) {
     std::vector<std::string> all = {"git"};
     all.insert(all.end(), settings.begin(), settings.end());
@@ -130,7 +130,7 @@ std::vector<std::string> lines_of(const std::string &text) {
     return lines;
 }
 
-// Not of a run that fails for another reason.
+// Only for a run that fails because of the repository's owner.
 void explain_owner(const GitPlace &place, const std::string &err) {
     if (err.find("dubious ownership") != std::string::npos || err.find("unsafe repository") != std::string::npos) {
         throw cli::Failure(place.directory +

@@ -33,7 +33,7 @@ struct Made {
     size_t changes = 0;
 };
 
-// Repositories that patches are applied in, each with one workshop for all that are made of it.
+// Repositories in which patches are applied, each with one workshop for all backends made from it.
 class Repositories {
   public:
     explicit Repositories(const Request &request) : places_(request.backends) {
@@ -42,7 +42,7 @@ class Repositories {
         }
     }
 
-    // What its patches make of the repository. Throws cli::Failure.
+    // The backend made by applying its patches to the repository. Throws cli::Failure.
     Backend converted(const FlagscaleBackend &from) {
         const auto place = std::find_if(places_.begin(), places_.end(),
                                         [&](const BackendPlace &one) { return one.name == from.name; });
@@ -108,7 +108,7 @@ void add_line(std::string &message, const std::string &line) {
     message += (message.empty() ? "" : "\n") + line;
 }
 
-// Of a submodule that a patch adds, git has a commit, and no repository that has it.
+// For a submodule that a patch adds, git has only a commit, without a repository that contains it.
 void add_submodules(std::string &message, const Backend &backend) {
     for (const Change &change : backend.changes.list) {
         if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
@@ -127,10 +127,10 @@ void add_new(std::vector<std::string> &to, const std::vector<std::string> &from)
     }
 }
 
-using Packages = std::map<std::string, Package>; // by the name of their file
+using Packages = std::map<std::string, Package>; // by file name
 
-// One for each device and task. What cannot be converted is added to what is unresolved, and said in the packages that
-// do without it.
+// One package per device and task. What cannot be converted is added to the unresolved list, and noted in the packages
+// that lack it.
 Packages convert(FlagscaleTree &tree, Repositories &repositories, cli::StatusLine &status) {
     Packages packages;
     for (size_t i = 0; i < tree.backends.size(); ++i) {
@@ -165,7 +165,7 @@ Packages convert(FlagscaleTree &tree, Repositories &repositories, cli::StatusLin
 }
 
 std::vector<Made> write_all(const Packages &packages, const Request &request, const Signing &signing) {
-    std::error_code error; // writing the first package says it
+    std::error_code error; // writing the first package reports the error
     fs::create_directories(request.out, error);
     std::vector<Made> made;
     for (const auto &[name, package] : packages) {
@@ -207,7 +207,7 @@ std::string report_of(const std::vector<Made> &made, const std::vector<Unresolve
 } // namespace
 
 int import_flagscale(const Request &request) {
-    std::error_code error; // writing the first package says it
+    std::error_code error; // writing the first package reports the error
     if (fs::exists(request.out, error) && !fs::is_directory(request.out, error)) {
         throw cli::Failure(request.out + ": it is no folder, into which packages are to be written");
     }

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
     throw cli::Failure(core::visible_line(path.string()) + ": " + std::generic_category().message(error));
 }
 
-// Of a file or a link; nothing else is one.
+// The state of a file or a link; nothing for anything else.
 std::optional<FileState> state_of(const fs::path &path) {
     std::error_code error;
     const fs::file_status status = fs::symlink_status(path, error);
@@ -53,8 +53,8 @@ bool is_as(const std::optional<FileState> &state, const Move &move, const std::s
 
 enum class Standing { nothing, file, folder, other };
 
-// What stands at a path of the move. A file or link in the place of one of its folders is in the way, unless the move
-// knows it: then nothing stands there yet, or no more.
+// The kind of entry at a path of the move. A file or link in the place of a parent folder is in the way, unless it is
+// one of the states of the move: then the path does not exist yet, or no longer.
 Standing standing_at(const Move &move, const std::string &path) {
     fs::path place = move.folder, relative;
     std::error_code error;
@@ -76,7 +76,7 @@ Standing standing_at(const Move &move, const std::string &path) {
                                                                    : Standing::other;
 }
 
-// Whether all that is in the folder goes with the move: nothing but empty folders and files that it removes.
+// True if the move removes the whole folder: it contains only empty folders and files that the move deletes.
 bool goes_away(const Move &move, const std::string &path) {
     const fs::path folder = fs::path(move.folder) / path;
     for (const fs::directory_entry &entry : fs::recursive_directory_iterator(folder)) {
@@ -99,11 +99,11 @@ bool has_inner(const Move &move, const std::string &path) {
 
 bool is_in_the_way(const Move &move, const std::string &path) {
     switch (standing_at(move, path)) {
-    case Standing::nothing: // a file that is only to be changed was removed
+    case Standing::nothing: // a file to be changed, not created or deleted, is gone
         return move.before.at(path) && move.after.at(path);
     case Standing::file:
         return !is_as(state_of(fs::path(move.folder) / path), move, path);
-    case Standing::folder: // it is to be a file, or was one and is a folder already
+    case Standing::folder: // a folder to be replaced by a file, or that replaced one
         return move.after.at(path) ? !goes_away(move, path) : !has_inner(move, path);
     case Standing::other:
         break;
@@ -118,7 +118,7 @@ bool is_in_the_way(const Move &move, const std::string &path) {
                        exit_conflict);
 }
 
-// Folders in which nothing is left, as git does not have empty ones.
+// Removes folders that became empty, as git has no empty ones.
 void remove_empty_parents(const fs::path &folder, const std::string &path) {
     for (fs::path parent = fs::path(path).parent_path(); !parent.empty(); parent = parent.parent_path()) {
         if (::rmdir((folder / parent).c_str()) != 0 && errno != ENOENT) {
@@ -127,10 +127,10 @@ void remove_empty_parents(const fs::path &folder, const std::string &path) {
     }
 }
 
-// Files stay in sight until what replaces them is whole.
+// Replaces files: an old one stays visible until the new one is complete.
 class Writer {
   public:
-    // In the git directory of the checkout, so that what a killed process leaves is nobody's file.
+    // Writes in the git directory of the checkout, so that leftovers of a killed process are in no worktree.
     explicit Writer(const std::string &checkout)
         : path_(git_line({checkout}, {"rev-parse", "--absolute-git-dir"}) + "/opdock-in-place"),
           lock_(LockFile::take(path_ + ".lock", LockFile::Absent::is_made)) {
@@ -161,7 +161,7 @@ class Writer {
     }
 
   private:
-    // Who may read and write it stays as it is.
+    // Keeps the permissions to read and write.
     static mode_t mode_for(const fs::path &path, const FileState &state) {
         struct stat there = {};
         const mode_t mask = ::umask(0);
@@ -171,7 +171,7 @@ class Writer {
         return state.kind == FileState::Kind::executable ? mode | ((mode & 0444) >> 2) : mode;
     }
 
-    // The owner, the access list and the attributes of the file that is to be replaced; 0, or why they cannot be had.
+    // Copies owner, access list and attributes of the file to be replaced; returns 0, or the error.
     static int take_over(int file, const fs::path &path) {
         struct stat there = {}, made = {};
         if (::lstat(path.c_str(), &there) != 0 || !S_ISREG(there.st_mode) || ::fstat(file, &made) != 0) {
@@ -181,13 +181,13 @@ class Writer {
             ::fchown(file, there.st_uid, there.st_gid) != 0) {
             return errno;
         }
-        std::string names(65536, '\0'); // as many bytes as the kernel gives
+        std::string names(65536, '\0'); // maximum size in the kernel
         const ssize_t length = ::llistxattr(path.c_str(), names.data(), names.size());
         names.resize(length > 0 ? static_cast<size_t>(length) : 0);
         for (size_t at = 0; at < names.size(); at += std::strlen(names.c_str() + at) + 1) {
             const std::string name = names.c_str() + at;
             if (name != "system.posix_acl_access" && !name.starts_with("user.")) {
-                continue; // the system's own
+                continue; // managed by the system
             }
             std::string value(65536, '\0');
             const ssize_t size = ::lgetxattr(path.c_str(), name.c_str(), value.data(), value.size());
@@ -202,7 +202,7 @@ class Writer {
         cli::NewFile file(path_, 0600);
         file.append(state.content);
         int error = take_over(file.descriptor(), path);
-        if (error == 0 && ::fchmod(file.descriptor(), mode_for(path, state)) != 0) { // last: an access list changes it
+        if (error == 0 && ::fchmod(file.descriptor(), mode_for(path, state)) != 0) { // an access list changes the mode
             error = errno;
         }
         if (error != 0) {
@@ -231,7 +231,7 @@ void remove_known(const Move &move, const std::string &path) {
     }
 }
 
-// A folder without files, to make room for a file.
+// Removes a folder without files, to make room for a file.
 void remove_empty_folder(const fs::path &folder) {
     std::vector<fs::path> inner;
     for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
@@ -267,7 +267,7 @@ void write_known(const Move &move, const std::string &path, const FileState &sta
     writer.write(place, state);
 }
 
-// The files whose bytes the package has by themselves, those of them that the tree has.
+// The files whose bytes the package stores separately, if they are in the tree.
 std::set<std::string> converted_files(const Adapted &adapted) {
     const Changes &changes = adapted.backend.changes;
     std::set<std::string> paths(changes.crlf.begin(), changes.crlf.end());
@@ -286,7 +286,7 @@ std::set<std::string> converted_files(const Adapted &adapted) {
 Move move_to_adapted(const Adapted &adapted, const std::string &folder) {
     const Changes &changes = adapted.backend.changes;
     std::vector<std::string> old_paths;
-    std::set<std::string> new_paths = converted_files(adapted); // checked also where nothing else changes them
+    std::set<std::string> new_paths = converted_files(adapted); // checked even if nothing else changes them
     for (const Change &change : changes.list) {
         if (change.old_mode != 0 && change.old_mode != submodule_mode) {
             old_paths.push_back(change.old_path);
@@ -311,7 +311,7 @@ Move move_to_adapted(const Adapted &adapted, const std::string &folder) {
             move.before[path] = state_of(before / path);
             move.after[path] = state_of(after / path);
         }
-        if (change.status == 'C') { // what it was copied from stays
+        if (change.status == 'C') { // the source of the copy stays
             move.before.erase(change.old_path);
             move.after.erase(change.old_path);
         }

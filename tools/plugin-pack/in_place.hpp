@@ -1,4 +1,4 @@
-// A checkout's own files changed to what a package makes of them, and back. Its index, HEAD and refs stay as they are.
+// Changes the files of a checkout to those that a package makes, and back. Its index, HEAD and refs stay unchanged.
 #pragma once
 
 #include <map>
@@ -9,22 +9,22 @@
 
 namespace opdock::plugin_pack {
 
-// What unpatch --in-place does, and the way back.
+// Runs unpatch --in-place, or the way back.
 int change_in_place(const Request &request, const Package &package, bool back);
 
-// What stands at a path: nothing, a file or a link.
+// The file or link at a path.
 struct FileState {
     enum class Kind { file, executable, link };
 
     Kind kind = Kind::file;
-    std::string content; // of a link: where it leads
+    std::string content; // of a link: its target
 
     bool operator==(const FileState &) const = default;
 };
 
-// What becomes of each path that the changes are about.
+// The states of each changed path, before and after.
 struct Move {
-    std::string folder; // of the checkout
+    std::string folder; // the top of the checkout
     std::map<std::string, std::optional<FileState>> before;
     std::map<std::string, std::optional<FileState>> after;
 };
@@ -32,14 +32,14 @@ struct Move {
 // From the commit's files to the adapted ones.
 Move move_to_adapted(const Adapted &adapted, const std::string &folder);
 
-// The other way.
+// The inverse move.
 Move reversed(Move move);
 
-// Paths at which the checkout has something else than before and after, or what would be lost: somebody changed them.
+// Paths where the checkout has neither the state before nor the one after, or where data would be lost.
 std::vector<std::string> paths_in_the_way(const Move &move);
 
-// Each file by a rename, and looked at once more before; what is already as it shall be is left alone, so that one that
-// was interrupted can be done again, or be taken back. Throws cli::Failure.
+// Replaces each file by a rename, after one more check. Files in their final state are left alone, so that an
+// interrupted move can be repeated or taken back. Throws cli::Failure.
 void carry_out(const Move &move);
 
 } // namespace opdock::plugin_pack

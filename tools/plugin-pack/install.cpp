@@ -1,5 +1,5 @@
-// install and uninstall: the files of a package in a folder of their own below one for plugins, which comes, is
-// replaced and goes by one rename.
+// install and uninstall: the files of a package in a folder of their own below a folder for plugins. It is created,
+// replaced and removed by one rename.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -42,7 +42,7 @@ void require_abi(const Package &package, const std::string &path) {
     }
 }
 
-// Of all that the package unpacks to.
+// The manifests among the files of the package.
 class Manifests {
   public:
     void keep(Attachment &one, std::string_view piece) {
@@ -50,7 +50,7 @@ class Manifests {
             return;
         }
         bytes_ += piece.size();
-        if (bytes_ > core::most_file_bytes) { // a host would not read one of that size
+        if (bytes_ > core::most_file_bytes) { // a host would not read a larger one
             throw cli::Failure("the package's files " + std::string(manifest_file) + " have more than " +
                                    size_text(core::most_file_bytes),
                                exit_not_trusted);
@@ -62,7 +62,7 @@ class Manifests {
     size_t bytes_ = 0;
 };
 
-// A plugin.json that names something outside its folder would have hosts load what nobody signed.
+// A plugin.json that names files outside its folder would make hosts load unsigned code.
 void require_own_files(const Package &package) {
     for (const Attachment &one : package.attachments) {
         if (one.kind != "manifest") {
@@ -83,8 +83,8 @@ void require_own_files(const Package &package) {
     }
 }
 
-// Piece by piece, from a package that was found good: nothing that it unpacks to is held in memory. `stays`: waits
-// until each file is on the disk, which takes milliseconds for each.
+// Writes piece by piece, from a package that was verified: no unpacked file is held in memory. `stays`: waits until
+// each file is on the disk, which takes milliseconds per file.
 void write_attachments(const PackageFile &package, const Trust &trust, const keys::SecretKey *key, const fs::path &to,
                        bool stays) {
     std::optional<cli::NewFile> file;
@@ -134,7 +134,7 @@ void require_newer(const Installed &there, const Package &package, const std::st
     }
 }
 
-// Those of other serials that are there already.
+// Keeps the packages of other serials that are already there.
 void keep_others(const Installed &there, const std::string &name, const fs::path &to) {
     std::error_code error;
     for (fs::directory_iterator entry(there.folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -158,7 +158,7 @@ std::string tune_file_of(const fs::path &manifest) {
     try {
         return core::read_manifest(manifest.string()).tune;
     } catch (const core::Error &) {
-        return {}; // no host reads it either
+        return {}; // hosts do not read it either
     }
 }
 
@@ -166,7 +166,7 @@ struct Removed {
     std::vector<std::string> plugins, tune_files;
 };
 
-// Libraries and their tune files that are installed and that the package does not have: hosts will miss them.
+// Installed libraries and tune files that the new package lacks: hosts will miss them.
 Removed removed_files(const std::optional<Installed> &there, const fs::path &staging) {
     Removed removed;
     std::error_code error;
@@ -202,7 +202,7 @@ std::vector<std::string> plugins_of(const Package &package) {
     return plugins;
 }
 
-// What a folder above passes on to those who may write there (default access lists, the group's bit) ends here.
+// Removes permissions of others to write that a parent folder passes on (default access lists, the setgid bit).
 void keep_to_owner(const fs::path &folder) {
     for (const char *list : {"system.posix_acl_default", "system.posix_acl_access"}) {
         if (::removexattr(folder.c_str(), list) != 0 && errno != ENODATA && errno != ENOTSUP) {
@@ -213,7 +213,7 @@ void keep_to_owner(const fs::path &folder) {
     fs::permissions(folder, fs::perms(0755));
 }
 
-// `staging` is beside where `folder` is or comes.
+// `staging` is beside the present or future `folder`.
 void warn_of_unsafe_place(const std::string &folder, const fs::path &staging) {
     const auto fault =
         core::PathRules().judge_folder(fs::absolute(staging).string(), core::PathRules::Missing::is_fine);
@@ -253,7 +253,7 @@ std::string report_of(const Package &package, const std::string &folder, const s
 } // namespace
 
 int install(const Request &request) {
-    ::umask(022); // hosts do not trust what others may write to
+    ::umask(022); // hosts do not trust files that others may write
     const PackageFile read = read_package(request.subject);
     const Trust trust = requested_trust(request);
     const std::optional<keys::SecretKey> key = requested_key(request);

@@ -28,8 +28,8 @@ std::string user_plugins() {
     return data.empty() ? "" : data + "/opdock/plugins";
 }
 
-// Names in a folder, sorted, without hidden ones and those that end a line, which hosts pass over as well; none of what
-// is no folder, or not ours to read.
+// Names in a folder, sorted, without hidden ones and those with line feeds, which hosts ignore as well. Empty if
+// `folder` is not a folder, or is unreadable.
 std::vector<std::string> names_in(const fs::path &folder) {
     std::vector<std::string> names;
     std::error_code error;
@@ -133,7 +133,7 @@ std::vector<FoundPackage> find_packages(const std::vector<std::string> &folders,
         const std::string path = file.string();
         std::error_code error;
         if (!fs::is_regular_file(path, error)) {
-            return; // a pipe would wait for ever
+            return; // reading a pipe could block for ever
         }
         FoundPackage package{path, {}, ""};
         try {

@@ -1,4 +1,4 @@
-// list and history: what is installed, and every package that there is of it.
+// list and history: the installed packages, and the commits of all packages in their folders.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// An installed package beside what its file says.
+// An installed package and the content of its file.
 struct Entry {
     Installed installed;
     std::optional<OpenedPackage> opened;
@@ -100,7 +100,7 @@ std::string table_of(const std::vector<Entry> &entries, const cli::Page &page) {
         table.note(installed.fault);
         table.note(installed.folder);
         for (const uint64_t serial : kept_serials(installed)) {
-            std::string age = installed.serial == 0 ? "kept" : "later"; // 0: which one is in force cannot be told
+            std::string age = installed.serial == 0 ? "kept" : "later"; // 0: the package in force is unknown
             if (serial < installed.serial) {
                 age = "earlier";
             }
@@ -132,14 +132,14 @@ History history_of(std::vector<FoundPackage> packages) {
         }
         for (const std::string &task : package.tasks) {
             std::vector<std::string> &list = history[package.device_type][task][names];
-            std::erase(list, commits); // patched again: it is the newest
+            std::erase(list, commits); // patched again: it becomes the newest
             list.push_back(commits);
         }
     }
     return history;
 }
 
-// Names and ids are of characters that YAML has no other meaning for; quotes keep an id of digits a text.
+// Names and ids have no characters that are special to YAML; quotes keep an id of digits a string.
 std::string yaml_of(const History &history) {
     std::string text;
     for (const auto &[device, tasks] : history) {

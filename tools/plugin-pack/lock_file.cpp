@@ -14,7 +14,7 @@
 namespace opdock::plugin_pack {
 namespace {
 
-// Not when who had it before removed it in between: then its name is nobody's, or another file's.
+// False if the previous owner removed the file meanwhile: then the name belongs to no file, or to another one.
 bool is_at(int descriptor, const std::string &path) {
     struct stat open = {}, named = {};
     return ::fstat(descriptor, &open) == 0 && ::lstat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
@@ -41,7 +41,7 @@ std::optional<LockFile> LockFile::take(const std::string &path, Absent absent) {
 
 LockFile::~LockFile() {
     if (descriptor_.get() >= 0) {
-        ::unlink(path_.c_str()); // while it is ours
+        ::unlink(path_.c_str()); // while we hold the lock
     }
 }
 

@@ -1,5 +1,5 @@
-// A file by which processes keep out of each other's way. The system lets go of it when its process ends, however that
-// was; nothing of it stays.
+// A file as a lock between processes. The system releases the lock when its process ends in any way; no file is left
+// behind.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ class LockFile {
   public:
     enum class Absent { is_made, is_nothing };
 
-    // Nothing when another process has it, when it is absent and is not to be made, and when its folder is absent.
-    // Throws cli::Failure.
+    // Returns nothing if another process holds the lock, if the file is absent and must not be created, or if its
+    // folder is absent. Throws cli::Failure.
     static std::optional<LockFile> take(const std::string &path, Absent absent);
 
     LockFile(LockFile &&) noexcept = default;
@@ -28,7 +28,7 @@ class LockFile {
         : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
     std::string path_;
-    core::Descriptor descriptor_; // none: of what was moved
+    core::Descriptor descriptor_; // empty after a move
 };
 
 } // namespace opdock::plugin_pack

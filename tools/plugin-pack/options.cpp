@@ -24,7 +24,7 @@ Exit codes: 0 fine; 1 what was asked for is absent or failed; 2 wrong usage; 3
 the package is damaged, or by nobody who is trusted; 4 a patch does not fit,
 or changes and commit do not go together; 5 a newer package is there already.)";
 
-// What patch puts into a package.
+// Options for the contents of a package that patch writes.
 void add_contents(cli::CommandLine &line, Request &request) {
     const auto attaches = [&line, &request](const char *kind, const char *value, const char *help) {
         const auto take = [&request, kind](const std::vector<std::string> &files) {

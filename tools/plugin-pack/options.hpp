@@ -1,11 +1,11 @@
-// What each command of plugin-pack has to be given beside what its row says. All throw cli::UsageError.
+// Checks of plugin-pack's commands beyond those of their rows. All throw cli::UsageError.
 #pragma once
 
 #include "request.hpp"
 
 namespace opdock::plugin_pack {
 
-// Read --backend: with a commit, with one or without, and with one where --3way is given alone.
+// Read --backend: read_commits requires a commit, read_folders allows one, read_merged requires one with --3way only.
 void read_commits(const cli::CommandLine &line, Request &request);
 void read_folders(const cli::CommandLine &line, Request &request);
 void read_merged(const cli::CommandLine &line, Request &request);
@@ -13,6 +13,6 @@ void read_merged(const cli::CommandLine &line, Request &request);
 void check_patch(const cli::CommandLine &line, Request &request);
 void check_unpatch(const cli::CommandLine &line, Request &request);
 void check_history(const cli::CommandLine &line, Request &request);
-void check_keys(const cli::CommandLine &line, Request &request); // who signs what is written
+void check_keys(const cli::CommandLine &line, Request &request); // the signer of packages that are written
 
 } // namespace opdock::plugin_pack

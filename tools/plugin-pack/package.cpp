@@ -108,7 +108,7 @@ Package package_of(const JsonValue &manifest) {
     return package;
 }
 
-// What a manifest says of the payload.
+// The manifest's description of the payload.
 struct PayloadSummary {
     uint64_t bytes = 0;
     std::string sha256;
@@ -136,7 +136,7 @@ bool is_schema(const std::string &text) {
     return text == package_schema;
 }
 
-// What is there before the payload is. Returns what is said of that.
+// Reads everything before the payload. Returns the description of the payload.
 PayloadSummary read_manifest(const PackageFile &file, OpenedPackage &opened) {
     const JsonText text(file.manifest, "manifest", manifest_limits);
     const JsonValue manifest = text.root();
@@ -149,7 +149,7 @@ PayloadSummary read_manifest(const PackageFile &file, OpenedPackage &opened) {
     return summary;
 }
 
-// With the file's name in front of what it throws.
+// Adds the file's name to the message of an exception.
 template<class Body>
 void explained(const PackageFile &file, Body body) {
     try {
@@ -194,7 +194,7 @@ bool is_mistaken_for_plugin(const Attachment &attachment) {
 
 bool is_attachment_name(const std::string &text) {
     const size_t slash = text.find('/');
-    const std::string first = text.substr(0, slash); // a file or a folder where install puts files of its own
+    const std::string first = text.substr(0, slash); // install uses these names for files of its own
     return is_name(first) && first != installed_mark && first != manifest_file && !first.ends_with(package_ending) &&
            (slash == std::string::npos || is_name(text.substr(slash + 1)));
 }

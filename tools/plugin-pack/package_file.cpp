@@ -14,7 +14,7 @@ namespace opdock::plugin_pack {
 namespace {
 
 constexpr std::string_view schema = "opdock.package/1";
-// For 4,000 recipients; all else that it says is short.
+// For 4,000 recipients; the rest of a manifest is short.
 constexpr size_t most_manifest_bytes = size_t{1} << 20;
 constexpr size_t most_header_bytes = 1024;
 
@@ -57,7 +57,7 @@ class Header {
         return file;
     }
     size_t manifest_bytes() const { return manifest_bytes_; }
-    // From the manifest on.
+    // The text from the manifest on.
     std::string_view rest() const { return text_; }
     [[noreturn]] void fail() const {
         throw cli::Failure(path_ + ": this is no package of plugin-pack, or it is damaged", exit_not_trusted);
@@ -78,7 +78,7 @@ class Header {
     size_t manifest_bytes_ = 0;
 };
 
-// Up to so many bytes of the file.
+// Reads up to this many bytes of the file.
 void read_until(cli::Input &file, std::string &text, size_t bytes) {
     size_t size = text.size();
     text.resize(std::max(size, bytes));
@@ -96,7 +96,7 @@ std::string PackageFile::text() const {
 }
 
 std::string print_package(const std::string &manifest, const std::string &payload, const keys::SecretKey *key) {
-    if (manifest.size() > most_manifest_bytes) { // which nobody could read
+    if (manifest.size() > most_manifest_bytes) { // too large to be read
         throw cli::Failure("what the package says of itself has " + size_text(manifest.size()) +
                            ", and a manifest may have " + size_text(most_manifest_bytes));
     }
@@ -125,14 +125,14 @@ PackageFile read_package(const std::string &path) {
     cli::Input file(path);
     std::string text;
     read_until(file, text, most_header_bytes);
-    Header(text, path).read(); // before the rest of what may be no package is read
+    Header(text, path).read(); // before reading the rest, which may be no package
     file.read_rest(text, most_package_bytes);
     return parse_package(std::move(text), path);
 }
 
 PackageFile read_package_head(const std::string &path) {
     std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) { // a pipe would wait for ever
+    if (!std::filesystem::is_regular_file(path, error)) { // reading a pipe could block for ever
         throw cli::Failure(path + ": it cannot be read");
     }
     cli::Input file(path);

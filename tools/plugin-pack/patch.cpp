@@ -44,9 +44,9 @@ Backend backend_of(const BackendPlace &place, const Request &request) {
     return backend;
 }
 
-// What a filter keeps elsewhere, or encrypts, goes in readable: nobody should learn that from the package.
+// Files that a filter stores elsewhere, or encrypts, are packed in readable form: the vendor must know beforehand.
 void note_filtered(const Backend &backend) {
-    constexpr size_t most = 3; // names
+    constexpr size_t most = 3; // number of names shown
     std::vector<std::string> names = backend.changes.filtered;
     if (names.empty()) {
         return;
@@ -65,7 +65,7 @@ void note_made(const BackendPlace &place, const Backend &backend) {
     }
 }
 
-// A checkout that does not come after the commit goes back behind it: what was meant is another one, as a rule.
+// The package of a checkout that does not descend from the commit reverts part of it: usually another was meant.
 void note_other_history(const BackendPlace &place, const Backend &backend) {
     const GitRun run = run_git({place.folder}, {"merge-base", "--is-ancestor", backend.changes.commit, "HEAD"});
     if (run.code == 1 && git_line({place.folder}, {"rev-parse", "--is-shallow-repository"}) == "false") {
@@ -82,7 +82,7 @@ void note_left_tune_files(const Attachments &attachments) {
     }
 }
 
-// What lies in a checkout by mistake.
+// Refuses or reports files that are in a checkout by mistake.
 void check_added(const BackendPlace &place, const Changes &changes) {
     for (const Change &change : changes.list) {
         if (change.mode == 0 || change.mode == submodule_mode) {
@@ -90,7 +90,7 @@ void check_added(const BackendPlace &place, const Changes &changes) {
         }
         const std::string file = place.folder + "/" + change.path;
         std::string begin(32, '\0');
-        if (S_ISREG(change.mode)) { // a link may lead to a pipe
+        if (S_ISREG(change.mode)) { // a link may point to a pipe
             std::ifstream(file, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
         }
         if (begin.starts_with("opdock.secret-key/")) {
@@ -132,7 +132,7 @@ Package package_of(const Request &request, cli::StatusLine &status) {
     }
     std::sort(package.backends.begin(), package.backends.end(),
               [](const Backend &a, const Backend &b) { return a.name < b.name; });
-    constexpr size_t most_name = 200; // of a folder with it, and a little more
+    constexpr size_t most_name = 200; // of a folder with it, and some more
     if (package.name().size() > most_name) {
         throw cli::Failure("the package would be called " + package.name() + ", which is longer than " +
                            std::to_string(most_name) + " characters; give the backends shorter names");

@@ -22,17 +22,17 @@ namespace {
 
 using nlohmann::json;
 
-// Names of members are the tool's own: nothing of a path of the vendor's stands in the archive.
+// The tool itself names the members: the archive contains no part of a vendor's path.
 constexpr const char *contents_name = "contents.json";
 
-// A member takes some 140 bytes of the list, and a change some 400 of the contents.
+// A member takes about 140 bytes of the list, and a change about 400 of the contents.
 constexpr size_t most_members = 50'000;
 constexpr size_t most_list_bytes = size_t{8} << 20;
 constexpr size_t most_contents_bytes = size_t{32} << 20;
 constexpr core::JsonLimits list_limits = {3, 1 + 4 * most_members};
 constexpr core::JsonLimits contents_limits = {64, 12 * most_members};
 
-// git refuses others as well, when it applies a patch; a package with one is refused before.
+// git refuses other paths too, but only when it applies a patch; a package with one is refused earlier.
 bool is_tree_path(const std::string &path) {
     if (path.empty() || path.find('\0') != std::string::npos) {
         return false;
@@ -75,7 +75,7 @@ bool is_status(const std::string &text) {
     return text.size() == 1 && text.find_first_of("ADMRT") == 0;
 }
 
-// Whether git says this status of a change with these modes and paths. inspect shows the status, and unpatch goes by
+// True if git reports this status for a change with these modes and paths. inspect shows the status, while unpatch uses
 // the modes.
 bool is_status_right(const Change &change) {
     constexpr uint32_t type_bits = 0170000;
@@ -93,7 +93,7 @@ bool is_status_right(const Change &change) {
     }
 }
 
-// Of a file in a tree of git, and 0 for none.
+// The mode of a file in a tree of git; 0 for no file.
 uint32_t mode_of(const JsonValue &value) {
     const auto mode = static_cast<uint32_t>(value.number(0, submodule_mode));
     constexpr std::array<uint32_t, 6> modes = {0, 0100644, 0100664, 0100755, 0120000, submodule_mode};
@@ -107,7 +107,7 @@ std::string member_name(const std::string &kind, size_t index) {
     return kind + "/" + std::to_string(index);
 }
 
-// Puts contents into members and refers to them by name.
+// Stores contents as members and refers to them by name.
 class Members {
   public:
     std::string add(const std::string &kind, const std::string &content) {
@@ -176,9 +176,9 @@ json contents_json(const Package &package, Members &members) {
     return {{"backends", std::move(backends)}, {"attachments", std::move(attachments)}};
 }
 
-// --- the way back ----------------------------------------------------------------------------------------------------
+// --- reading ---------------------------------------------------------------------------------------------------------
 
-// Where what the members hold goes: each to one change or file.
+// The destination of each member: one change or file.
 class Places {
   public:
     using Take = std::function<void(std::string_view)>;
@@ -213,8 +213,8 @@ class Places {
     std::map<std::string, Take> by_name_;
 };
 
-// Which member is which change or file. What they hold comes afterwards, into strings of the package, whose lists of
-// changes and files do not grow any more.
+// Assigns members to changes and files. Their contents are read later, into strings of the package, whose lists of
+// changes and files must not grow any more.
 class ContentsReader {
   public:
     // `members`: those for changes and files.
@@ -239,7 +239,7 @@ class ContentsReader {
     }
 
   private:
-    // As many as are listed, each of which has a member.
+    // Makes as many files as are listed; each of them needs a member.
     template<class File>
     std::vector<JsonValue> make(std::vector<File> &files, const JsonValue &list) {
         std::vector<JsonValue> listed = list.items();
@@ -271,7 +271,7 @@ class ContentsReader {
         keep(one.at("patch"), change.patch);
     }
 
-    // No two of the same list, or lists.
+    // Refuses a path that is in the same list, or lists, twice.
     static void take_path(std::set<std::string> &paths, const JsonValue &value, const std::string &path) {
         if (!paths.insert(path).second) {
             value.refuse("a path that is not listed twice", core::quote(path));
@@ -363,7 +363,7 @@ class ContentsReader {
     Places places_;
 };
 
-// Before the archive stands what is in it: "members 1234", a line feed, and JSON of so many bytes.
+// Puts the list of members before the archive: "members 1234", a line feed, and JSON of that many bytes.
 std::string with_list(const std::vector<Member> &members) {
     json list = json::array();
     uint64_t sum = 0;
@@ -373,7 +373,7 @@ std::string with_list(const std::vector<Member> &members) {
                         {"bytes", member.content.size()},
                         {"sha256", core::hex(core::sha256_of(member.content))}});
     }
-    // Which nobody could unpack.
+    // A package with more could not be read.
     if (sum > most_bytes) {
         throw cli::Failure("what goes into the package has " + size_text(sum) + ", and it holds at most " +
                            size_text(most_bytes));
@@ -391,12 +391,12 @@ struct Listed {
     std::string_view archive;
 };
 
-// The first of them is that of the contents.
+// The first member is the contents file.
 std::vector<ExpectedMember> members_of(std::string_view text) {
     const JsonText document(text, "members", list_limits);
     const std::vector<JsonValue> list = document.root().items();
     std::vector<ExpectedMember> members;
-    members.reserve(list.size()); // names stay where they are
+    members.reserve(list.size()); // the views of names stay valid
     std::set<std::string_view> names;
     uint64_t left = most_bytes;
     for (const JsonValue &listed : list) {
@@ -452,7 +452,7 @@ Listed list_of(std::string_view plain) {
 std::string print_payload(const Package &package) {
     Members members;
     const std::string contents = contents_json(package, members).dump(1) + "\n";
-    if (contents.size() > most_contents_bytes) { // which nobody could read
+    if (contents.size() > most_contents_bytes) { // too large to be read
         throw cli::Failure("what the package says of its files has " + size_text(contents.size()) + ", and may have " +
                            size_text(most_contents_bytes));
     }

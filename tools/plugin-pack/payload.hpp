@@ -1,5 +1,5 @@
-// What a package carries behind its manifest, before it is encrypted: a list of members, and the archive of them, of
-// which the first says which change or file each other one is.
+// The part of a package after its manifest, before encryption: a list of members, and their archive. The first member
+// says which change or file each of the others belongs to.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace opdock::plugin_pack {
 
-// Throws cli::Failure for more than anybody could read.
+// Throws cli::Failure if the result would be too large to be read.
 std::string print_payload(const Package &package);
 
-// Into the package's backends, which are those of its manifest, and its attachments. Throws cli::Failure with
-// exit_not_trusted, and core::Error with the place in a list or the contents that is at fault.
+// Reads into the backends of the package, which come from its manifest, and its attachments. Throws cli::Failure with
+// exit_not_trusted, and core::Error with the place of the fault in the list or the contents.
 void read_payload(std::string_view plain, Package &package, const Taking &taking);
 
 } // namespace opdock::plugin_pack

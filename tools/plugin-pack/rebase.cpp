@@ -31,7 +31,7 @@ int rebase(const Request &request) {
     cli::StatusLine status;
     for (Backend &backend : package.backends) {
         const BackendPlace *place = find_place(backend.name, request);
-        if (place == nullptr) { // it stays on its commit
+        if (place == nullptr) { // stays on its commit
             continue;
         }
         status.show(backend.name + ": merging " + cli::counted(count_of(backend.changes), "change"));

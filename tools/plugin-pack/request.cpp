@@ -13,8 +13,8 @@ namespace {
 
 enum class Commit { needed, possible, none };
 
-// The '@' of DIR@COMMIT: the last one behind a folder that there is, since refs and folders may have one; without any,
-// the last. npos when nothing stands behind it.
+// The '@' of DIR@COMMIT: the last one after an existing folder, since refs and folders may contain '@'; if there is no
+// such folder, the last one. npos if nothing follows it.
 size_t commit_at(const std::string &text) {
     size_t last = std::string::npos;
     for (size_t at = text.rfind('@'); at != std::string::npos && at > 0; at = text.rfind('@', at - 1)) {
@@ -60,7 +60,7 @@ BackendPlace parse_backend(const std::string &text, Commit commit) {
     return place;
 }
 
-// Else the last of the work, printing the package, would fail.
+// Otherwise the last step, printing the package, would fail.
 void require_utf8(const char *option, const std::string &text) {
     if (!is_utf8(text)) {
         throw cli::UsageError(std::string("--") + option + ": " + core::quote(text) +
@@ -68,7 +68,7 @@ void require_utf8(const char *option, const std::string &text) {
     }
 }
 
-// NAME=VERSION; with one backend the version alone.
+// NAME=VERSION; with a single backend, the version alone.
 void read_backend_version(const std::string &text, std::vector<BackendPlace> &places) {
     require_utf8("backend-version", text);
     const size_t equals = text.find('=');

@@ -1,4 +1,4 @@
-// What the command line of plugin-pack asks for.
+// The command line of plugin-pack.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace opdock::plugin_pack {
 
-// NAME=DIR@COMMIT: patch and rebase need the commit, unpatch takes one with --3way; NAME is the folder's without it.
+// NAME=DIR@COMMIT: patch and rebase need the commit, unpatch takes one with --3way; NAME defaults to the folder's name.
 struct BackendPlace {
     std::string name;
     std::string folder; // absolute
     std::string commit;
-    std::string version = {}; // patch: what people call the commit
+    std::string version = {}; // patch: the commit's name for people
 };
 
 struct Request {
-    std::string subject; // the package; keygen: the name of the key; import_flagscale: the folder; uninstall: a name
-    std::vector<std::string> backend_texts; // as they were given
+    std::string subject; // package; keygen: name of the key; import_flagscale: folder; uninstall: a name
+    std::vector<std::string> backend_texts; // as given
     std::vector<BackendPlace> backends;
     std::string out;
 
-    // patch
+    // for patch
     std::string device_type;
     std::vector<std::string> tasks;
     std::vector<std::pair<std::string, std::string>> attachments; // kind, file
     std::vector<std::string> models;
     std::string message;
     std::string contact;
-    std::vector<std::string> backend_versions; // as they were given
+    std::vector<std::string> backend_versions; // as given
     std::optional<uint64_t> serial;
     bool include_ignored = false;
     bool no_questions = false;
@@ -40,18 +40,18 @@ struct Request {
     std::vector<std::string> recipients; // files of public keys
     bool force = false;
 
-    // of packages that are read
+    // for packages to read
     std::vector<std::string> public_keys;
     std::string trusted;
     bool allow_unsigned = false;
     std::string decrypt_key;
     bool dry_run = false;
     bool merges = false;   // with another commit
-    std::string commit;    // of the package that is looked for
+    std::string commit;    // of the package to find
     bool in_place = false; // in the worktrees of the backends
     bool allow_older = false;
 
-    // where packages are installed
+    // for the folder of installed packages
     std::string folder;
     bool system = false;
 

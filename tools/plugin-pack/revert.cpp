@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// Of the tree and those of its submodules.
+// Adds the move of the tree and those of its submodules.
 void add_moves(const Adapted &adapted, bool back, std::vector<Move> &moves) {
     for (const Change &change : adapted.backend.changes.list) {
         const bool was = change.old_mode == submodule_mode, is = change.mode == submodule_mode;
@@ -38,7 +38,7 @@ void add_moves(const Adapted &adapted, bool back, std::vector<Move> &moves) {
 
 int change_in_place(const Request &request, const Package &package, bool back) {
     std::vector<Adapted> all;
-    std::vector<std::vector<Move>> moves; // of each backend
+    std::vector<std::vector<Move>> moves; // per backend
     std::string in_the_way;
     for (const Backend *backend : requested_backends(package, request)) {
         const BackendPlace &place = *find_place(backend->name, request);

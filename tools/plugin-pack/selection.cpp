@@ -14,7 +14,7 @@
 namespace opdock::plugin_pack {
 namespace {
 
-// Those that are asked for, and maybe others.
+// True if the package has the requested backends, and possibly others.
 bool is_of_backends(const Package &package, const Request &request) {
     const auto found = std::count_if(package.backends.begin(), package.backends.end(), [&](const Backend &backend) {
         return find_place(backend.name, request) != nullptr;
@@ -29,14 +29,14 @@ bool is_of_tasks(const Package &package, const Request &request) {
     });
 }
 
-// Whether it is kept beside an older one, which somebody went back to.
+// True if the package is newer than the one in force beside it: somebody went back to an older one.
 bool is_put_back(const FoundPackage &found) {
     const std::filesystem::path folder = std::filesystem::path(found.path).parent_path();
     const auto there = find_installed(folder.parent_path().string(), folder.filename().string());
     return there && !there->package.empty() && found.opened.package.serial > there->serial;
 }
 
-// The beginning of an id, or what its repository calls it.
+// Compares with a prefix of the id, or a name in the repository.
 bool is_of_commit(const Package &package, const Request &request) {
     std::string id = request.commit;
     std::transform(id.begin(), id.end(), id.begin(),
@@ -48,7 +48,7 @@ bool is_of_commit(const Package &package, const Request &request) {
            });
 }
 
-// Why the repositories cannot take the package; empty when they can.
+// The reason why the package does not fit the repositories; empty if it does.
 std::string obstacle(const Package &package, const Request &request) {
     for (const Backend &backend : package.backends) {
         const BackendPlace *place = find_place(backend.name, request);
@@ -80,7 +80,7 @@ std::string find_package(const Request &request) {
             fitting.push_back(std::move(one));
         }
     }
-    // One for these backends alone before one that has others too.
+    // Packages with only these backends come before those with others.
     std::stable_sort(fitting.begin(), fitting.end(), [](const FoundPackage &a, const FoundPackage &b) {
         const Package &one = a.opened.package, &other = b.opened.package;
         return std::tuple(one.backends.size(), other.serial) < std::tuple(other.backends.size(), one.serial);

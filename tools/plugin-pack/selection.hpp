@@ -1,4 +1,4 @@
-// Which package is meant where none is named.
+// Selection of a package if the command line names none.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace opdock::plugin_pack {
 
-// The newest of those that lie where packages are installed, are for this device, task and these backends, and whose
-// commits the repositories have. Throws cli::Failure with what stands in the way of each when there is none.
+// The newest of the packages in the folders for plugins that are for this device, task and these backends, and whose
+// commits are in the repositories. If there is none, throws cli::Failure with the obstacle for each package.
 std::string find_package(const Request &request);
 
 } // namespace opdock::plugin_pack

@@ -1,4 +1,4 @@
-// Who signs the packages that are written, and who can read them.
+// Signers and recipients of the packages that are written.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ namespace opdock::plugin_pack {
 
 class Signing {
   public:
-    // Reads the keys that were asked for, and a passphrase. Throws cli::Failure.
+    // Reads the requested keys, and a passphrase. Throws cli::Failure.
     explicit Signing(const Request &request);
 
-    // Signs its plugins as well.
+    // Signs the plugins of the package as well.
     std::string print(const Package &package) const;
     // "signed with key 'acme' (0123456789abcdef), encrypted"
     std::string text() const;

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using Way = std::vector<std::string>; // keys and indices
 
-// The way to `wanted`, which is `value` or a part of it.
+// Finds the way to `wanted`, which is `value` or a part of it.
 bool find_way(const json &value, const json *wanted, Way &way) {
     if (&value == wanted) {
         return true;
@@ -29,8 +29,8 @@ bool find_way(const json &value, const json *wanted, Way &way) {
     return false;
 }
 
-// Fails at the value that a way leads to. Values of a package keep no place, as there may be 600,000: it is looked for
-// in the text when one is refused.
+// Fails at the value at the end of a way. Values of a package do not store their places, as there may be 600,000: the
+// place is searched in the text when a value is refused.
 class Finder : public core::BoundedJson {
   public:
     Finder(std::string_view text, const std::string &name, const core::JsonLimits &limits, Way wanted,
@@ -42,7 +42,7 @@ class Finder : public core::BoundedJson {
     struct Level {
         bool is_list = false;
         size_t next = 0;  // index
-        std::string step; // key or index of the value that was taken last
+        std::string step; // key or index of the last value
     };
 
     void take_key(const std::string &name) override {
@@ -53,7 +53,7 @@ class Finder : public core::BoundedJson {
     void take_object() override { take(false); }
     void take_other(const char * /*what*/) override { take(true); }
 
-    // Opens a level for what the value may hold; the next value takes it away where this one holds nothing.
+    // Opens a level for the members of the value; if it has none, the next value removes the level.
     void take(bool is_list) {
         around_.resize(depth());
         if (!around_.empty() && around_.back().is_list) {
@@ -68,7 +68,7 @@ class Finder : public core::BoundedJson {
 
     const Way wanted_;
     const std::string message_;
-    std::vector<Level> around_; // the value that was taken last
+    std::vector<Level> around_; // of the last value
 };
 
 std::string found_text(const json &value) {
@@ -151,7 +151,7 @@ void JsonText::refuse(const json *value, const std::string &message) const {
     find_way(root_, value, way);
     std::string pointer;
     for (const std::string &step : way) {
-        pointer += "/" + step; // none of the keys that plugin-pack asks for has a character to be escaped
+        pointer += "/" + step; // no key that plugin-pack reads has a character to escape
     }
     const std::string whole = pointer.empty() ? message : pointer + ": " + message;
     Finder(text_, name_, limits_, std::move(way), whole).read();

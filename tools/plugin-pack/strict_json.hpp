@@ -1,5 +1,5 @@
-// JSON that came with a package or lies among installed ones: read within limits, and value by value, each of which is
-// refused with its place where it is not what is asked for.
+// JSON from a package or from installed files. It is parsed within limits, and read value by value; a value of an
+// unexpected form is refused with its place.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,25 @@ namespace opdock::plugin_pack {
 
 class JsonText;
 
-// A value of a JsonText, for as long as that lives. What throws, throws core::Error with a message
-// "NAME:LINE:COLUMN: /way/to/it: expected ..., found ...", where the way is a JSON pointer (RFC 6901), and the column
-// that at which the value is known: of a text or a number its end, of an object or a list its beginning.
+// A value of a JsonText, which must outlive it. Exceptions are core::Error with a message "NAME:LINE:COLUMN:
+// /way/to/it: expected ..., found ...", where the way is a JSON pointer (RFC 6901), and the column is the one at which
+// the value is known: the end of a text or a number, the beginning of an object or a list.
 class JsonValue {
   public:
     bool is_null() const { return value_->is_null(); }
     bool is_text() const { return value_->is_string(); }
-    bool has(const char *field) const { return value_->contains(field); } // false of what is no object
+    bool has(const char *field) const { return value_->contains(field); } // false for non-objects
 
-    // A field of an object; it has to be there.
+    // A field of an object; it must exist.
     JsonValue at(const char *field) const;
-    // Of a list.
+    // The elements of a list.
     std::vector<JsonValue> items() const;
     std::string text() const;
-    // `expected` says what `is_good` is true of.
+    // `expected` describes the texts for which `is_good` is true.
     std::string text(bool (*is_good)(const std::string &), const char *expected) const;
     uint64_t number(uint64_t least, uint64_t most) const;
 
-    // `found` is what it is; without, what JSON says of it.
+    // `found` describes the value; by default its JSON.
     [[noreturn]] void refuse(const std::string &expected, const std::string &found = {}) const;
 
   private:
@@ -46,8 +46,8 @@ class JsonValue {
 
 class JsonText {
   public:
-    // `text` lives as long as this. Throws core::Error whose message begins with NAME:LINE:COLUMN when it is no JSON,
-    // has a key twice or is beyond the limits.
+    // `text` must outlive this. Throws core::Error with a message that begins with NAME:LINE:COLUMN if it is not JSON,
+    // has a key twice or exceeds the limits.
     JsonText(std::string_view text, std::string name, const core::JsonLimits &limits);
     JsonText(const JsonText &) = delete;
     JsonText &operator=(const JsonText &) = delete;

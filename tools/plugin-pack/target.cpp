@@ -20,12 +20,12 @@ namespace fs = std::filesystem;
     throw cli::Failure(path + ": " + std::generic_category().message(error));
 }
 
-// What staging folders of this target are called, but for six characters.
+// The names of staging folders of this target, without the six characters at the end.
 std::string prefix_of(const fs::path &target) {
     return "." + target.filename().string() + ".opdock-";
 }
 
-// What a process that was killed left: a folder of that name with nothing but the two folders in it.
+// True for the remains of a killed process: a folder of such a name that contains only the two folders.
 bool is_leftover(const fs::path &folder, const std::string &prefix) {
     const std::string name = folder.filename().string();
     std::error_code error;
@@ -101,7 +101,7 @@ Target::Target(std::string path, std::string mark) : path_(std::move(path)), mar
 
 Target::~Target() {
     std::error_code error;
-    fs::remove_all(folder_, error); // and with it what was in the target's place
+    fs::remove_all(folder_, error); // together with the former content of the target
 }
 
 void Target::replace() {
@@ -117,7 +117,7 @@ void Target::replace() {
         }
     };
     exchange();
-    if (is_foreign(staging(), mark_)) { // it came while this one was built
+    if (is_foreign(staging(), mark_)) { // it appeared while this one was built
         exchange();
         refuse_foreign(path_);
     }

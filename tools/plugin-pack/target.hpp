@@ -1,5 +1,5 @@
-// A folder that is replaced as a whole: whoever looks finds the old one or the new one, also when the process is
-// killed.
+// A folder that is replaced as a whole: a reader finds either the old or the new folder, even if the process is killed
+// meanwhile.
 #pragma once
 
 #include <optional>
@@ -11,26 +11,26 @@ namespace opdock::plugin_pack {
 
 class Target {
   public:
-    // Takes a lock beside the folder, so that two processes do not replace it at once, and removes what one that was
-    // killed left behind. The lock goes with it. Throws cli::Failure: when another process has the lock, and when there
-    // is a folder that is not empty and lacks the file `mark`, by which a folder of this tool is known.
+    // Takes a lock beside the folder, so that no two processes replace it at once, and removes the remains of killed
+    // processes. The destructor releases the lock. Throws cli::Failure if another process has the lock, or if the
+    // folder is not empty and lacks the file `mark`, which identifies folders of this tool.
     Target(std::string path, std::string mark);
     ~Target();
     Target(const Target &) = delete;
     Target &operator=(const Target &) = delete;
 
-    // An empty folder beside the target, to be filled, and one for what is needed meanwhile.
+    // An empty folder beside the target, to be filled, and one for temporary files.
     std::string staging() const { return folder_ + "/new"; }
     std::string scratch() const { return folder_ + "/work"; }
-    // Puts it in the target's place. What was there is gone.
+    // Moves it to the target's place. The former content is deleted.
     void replace();
-    // Takes away what is in its place.
+    // Deletes the target.
     void remove();
 
   private:
     std::string path_;
     std::string mark_;
-    std::string folder_; // beside it, of both
+    std::string folder_; // beside the target; holds both folders
     std::optional<LockFile> lock_;
 };
 

@@ -54,7 +54,7 @@ bool is_own_folder(const std::string &path) {
 void remove_if_abandoned(const std::string &path) {
     std::error_code error;
     if (!fs::exists(fs::symlink_status(path + lock_name, error))) {
-        ::rmdir(path.c_str()); // whose process came no further; in use by one that did, it is not empty
+        ::rmdir(path.c_str()); // its process was killed early; a folder in use is not empty
         return;
     }
     if (const auto lock = LockFile::take(path + lock_name, LockFile::Absent::is_nothing)) {
@@ -91,7 +91,7 @@ TemporaryFolder::TemporaryFolder(const std::string &parent) {
     }
     const std::string folder = folder_for_temporary_files();
     remove_abandoned_folders(folder);
-    while (!lock_) { // another process may take it for abandoned before it has its lock
+    while (!lock_) { // another process may remove it before it has its lock
         outer_ = make_folder(folder);
         auto lock = LockFile::take(outer_ + lock_name, LockFile::Absent::is_made);
         if (lock) {

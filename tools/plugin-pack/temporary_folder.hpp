@@ -1,5 +1,5 @@
-// A folder that goes when it is no longer needed; when its process is killed, with the next one that makes such a
-// folder.
+// A folder that its destructor removes. If its process is killed, the next process that makes such a folder removes
+// it.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace opdock::plugin_pack {
 
 class TemporaryFolder {
   public:
-    // In the folder for temporary files, or in one that somebody else removes. Throws cli::Failure.
+    // In the folder for temporary files, or in one that the caller removes. Throws cli::Failure.
     explicit TemporaryFolder(const std::string &parent = {});
     ~TemporaryFolder();
     TemporaryFolder(const TemporaryFolder &) = delete;
@@ -21,12 +21,12 @@ class TemporaryFolder {
     std::string operator/(const std::string &name) const { return path_ + "/" + name; }
 
   private:
-    std::string outer_; // with the lock, by which others see that it is in use
+    std::string outer_; // contains the lock, which tells others that it is in use
     std::string path_;
     std::optional<LockFile> lock_;
 };
 
-// Removes those that killed processes of this user left there, and nothing else.
+// Removes the folders that killed processes of this user left there, and nothing else.
 void remove_abandoned_folders(const std::string &parent);
 
 } // namespace opdock::plugin_pack

@@ -1,4 +1,4 @@
-// tvm-ffi: a plugin for modules that exist, without a compiler: a copy of libopdock_tvm_ffi.so that holds the manifest.
+// tvm-ffi makes a plugin for existing modules, without a compiler: a copy of libopdock_tvm_ffi.so with the manifest.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -25,7 +25,7 @@ constexpr std::size_t most_library_bytes = std::size_t{64} << 20;
 
 std::string read_empty_library() {
     const std::filesystem::path here = core::library_directory();
-    // Where it is installed, and where it is built.
+    // Its places after installation and in a build tree.
     for (const char *folder : {OPDOCK_LIBEXEC_FROM_TOOL, "../../libexec"}) {
         const std::filesystem::path file = (here / folder / "opdock/libopdock_tvm_ffi.so").lexically_normal();
         if (::access(file.c_str(), R_OK) == 0) {
@@ -35,7 +35,7 @@ std::string read_empty_library() {
     throw cli::Failure("libopdock_tvm_ffi.so, of which it makes plugins, is not installed beside plugin-pack");
 }
 
-// Where these bytes are; they are there once.
+// The place of these bytes, which occur exactly once.
 std::size_t find_once(const std::string &library, std::string_view bytes) {
     const std::size_t found = library.find(bytes);
     if (found == std::string::npos || library.find(bytes, found + 1) != std::string::npos) {
@@ -44,7 +44,7 @@ std::size_t find_once(const std::string &library, std::string_view bytes) {
     return found;
 }
 
-// The JSON of the note, filled up with blanks.
+// Writes the JSON of the note, padded with blanks.
 void fill_note(std::string &library, const TvmFfiManifest &manifest) {
     const std::size_t begin = find_once(library, R"({"schema":"opdock.note/1")");
     const std::size_t size = library.find('\0', begin) - begin;
@@ -83,7 +83,7 @@ void fill_contents(std::string &library, TvmFfiManifest &manifest) {
     library.replace(begin + sizeof size, bytes.size(), reinterpret_cast<const char *>(bytes.data()), bytes.size());
 }
 
-// Two plugins are two builds.
+// Different plugins need different build ids.
 void fill_build_id(std::string &library) {
     const std::string_view empty = tvm_ffi::empty_build_id;
     const std::size_t begin = find_once(library, empty);

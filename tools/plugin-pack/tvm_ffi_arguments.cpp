@@ -17,7 +17,7 @@ using tvm_ffi::Argument;
 using Type = YamlNode::Type;
 using Source = Argument::Source;
 
-// What stands for itself: a number, true, false, null or a quoted text. Nothing for a name.
+// A literal: a number, true, false, null or a quoted text. Nothing for a name.
 std::optional<Argument> constant(const YamlNode &node) {
     Argument argument;
     const char *const begin = node.text.data(), *const end = begin + node.text.size();
@@ -210,7 +210,7 @@ bool ArgumentReader::is_passed(Source source, std::size_t index) const {
                        [&](const Argument &one) { return one.source == source && one.index == index; });
 }
 
-// What the function is not given, calls may not need.
+// Calls must not require arguments that the function is not passed.
 void ArgumentReader::leave_rest(const YamlNode &at) {
     for (std::size_t i = 0; i < signature_.n_params(); ++i) {
         const core::Parameter &parameter = signature_.parameter(i);

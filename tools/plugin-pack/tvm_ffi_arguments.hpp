@@ -1,4 +1,4 @@
-// What a module's function is called with: the arguments of a manifest, looked up in the signature of the op.
+// The arguments that a module's function is called with: those of a manifest, looked up in the signature of the op.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ class ArgumentReader : core::YamlReader {
                    tvm_ffi::Implementation &implementation)
         : YamlReader(problems), problems_(problems), signature_(signature), implementation_(implementation) {}
 
-    // Null where the implementation `map` has no such field.
+    // Null if the implementation `map` has no such field.
     void read(const core::YamlNode &map, const core::YamlNode *knobs, const core::YamlNode *arguments, bool flatten);
 
   private:

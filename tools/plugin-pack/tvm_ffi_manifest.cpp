@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 6> own_fields = {"op", "id", "function", 
 constexpr std::array<std::string_view, 11> shared_fields = {
     "module",     "device",  "dtypes",       "architectures", "priority",       "alignment",
     "contiguous", "flatten", "capture_safe", "deterministic", "batch_invariant"};
-constexpr std::uint32_t standard_alignment = 16; // what kernels that load vectors need
+constexpr std::uint32_t standard_alignment = 16; // needed by kernels that load vectors
 constexpr std::int64_t most_alignment = 4096;
 
 const YamlNode *find(const YamlNode &map, std::string_view name) {
@@ -82,13 +82,13 @@ class ManifestReader : core::YamlReader {
         }
     }
 
-    // The field of the implementation, or where it has none, that of the plugin.
+    // The field of the implementation, else that of the plugin.
     const YamlNode *find_shared(const YamlNode &map, std::string_view field) const {
         const YamlNode *found = find(map, field);
         return found != nullptr ? found : find(*root_, field);
     }
 
-    // Not empty, and without control characters; "" after a complaint.
+    // Not empty, and without control characters; "" after reporting a problem.
     std::string text(const YamlNode &map, std::string_view field) const {
         const YamlNode *value = find_shared(map, field);
         if (value == nullptr) {
@@ -102,7 +102,7 @@ class ManifestReader : core::YamlReader {
         return {};
     }
 
-    // What `check` takes of the field, without the exceptions that say what is wrong.
+    // The text of the field, which `check` validates; its exceptions become problems.
     template<class Check>
     std::string checked(const YamlNode &map, std::string_view field, const std::string &standard, Check check) const {
         const YamlNode *value = find_shared(map, field);
@@ -151,7 +151,7 @@ class ManifestReader : core::YamlReader {
         return number(map, field, 0, 1, standard ? 1 : 0) != 0;
     }
 
-    // Nothing after a complaint.
+    // Nothing after reporting a problem.
     std::optional<core::Signature> signature_of(const YamlNode &map) const {
         const std::string written = text(map, "op");
         if (written.empty()) {
@@ -215,7 +215,7 @@ class ManifestReader : core::YamlReader {
         add(std::move(made), map);
     }
 
-    // Clauses as signatures have them, which a call need not fulfil to be valid.
+    // Clauses in the syntax of signatures, which a valid call need not fulfil.
     std::vector<tvm_ffi::Limit> limits(const YamlNode &map, const core::Signature &signature) const {
         const std::string written = text(map, "where");
         const bool has_clauses = signature.text.find(" where ") != std::string::npos;
@@ -314,7 +314,7 @@ TvmFfiManifest parse_tvm_ffi_manifest(std::string_view text, const std::string &
     std::sort(problems.begin(), problems.end(), [&](const auto &a, const auto &b) { return place(a) < place(b); });
     const auto again = std::unique(problems.begin(), problems.end(),
                                    [&](const auto &a, const auto &b) { return place(a) == place(b); });
-    problems.erase(again, problems.end()); // told again by way of an alias
+    problems.erase(again, problems.end()); // reported again through an alias
     std::string faults;
     for (const core::TuneProblem &problem : problems) {
         faults += fmt::format("{}{}:{}:{}: {}", faults.empty() ? "" : "\n", name, problem.place.line,

@@ -1,5 +1,5 @@
-// The manifest of a plugin for modules of tvm-ffi: YAML that says what their functions implement. docs/tvm-ffi.md has
-// the fields.
+// The manifest of a plugin for modules of tvm-ffi: YAML that maps their functions to ops. docs/tvm-ffi.md describes the
+// fields.
 #pragma once
 
 #include <set>
@@ -11,12 +11,12 @@
 namespace opdock::plugin_pack {
 
 struct TvmFfiManifest {
-    std::string plugin, version, vendor; // of the note
+    std::string plugin, version, vendor; // for the note
     std::set<std::string> devices;       // of the implementations
     tvm_ffi::Contents contents;
 };
 
-// `name` is the file's, for messages. Throws core::Error for what is no YAML, and cli::Failure that has a line for each
+// `name` is the file's, for messages. Throws core::Error if the text is not YAML, and cli::Failure with one line per
 // fault: "acme.yaml:7:15: ...".
 TvmFfiManifest parse_tvm_ffi_manifest(std::string_view text, const std::string &name);
 

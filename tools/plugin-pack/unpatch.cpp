@@ -28,7 +28,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// The one that is made of this checkout; null: none.
+// The adapted tree made from this checkout; null: none.
 const Adapted *find_adapted(const std::vector<Adapted> &all, const fs::path &checkout) {
     const auto found = std::find_if(all.begin(), all.end(), [&](const Adapted &one) {
         std::error_code error;
@@ -37,10 +37,10 @@ const Adapted *find_adapted(const std::vector<Adapted> &all, const fs::path &che
     return found == all.end() ? nullptr : &*found;
 }
 
-// The files of the backend, in its folder of what is staged. A submodule that is another one of `all` comes into its
-// place as that.
+// Writes the files of the backend to its folder below staging. A submodule that is itself one of `all` is written as
+// that backend.
 void write_files(const Adapted &adapted, const std::string &folder, const std::vector<Adapted> &all) {
-    fs::create_directory(folder); // of a submodule there is one already
+    fs::create_directory(folder); // exists already for a submodule
     if (!fs::is_directory(fs::symlink_status(folder))) {
         throw cli::Failure(folder + ": this is no folder", exit_not_trusted);
     }
@@ -90,7 +90,7 @@ json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all)
             {"backends", std::move(backends)}};
 }
 
-// A folder beside `out` for this package, where `out` has one called `there`: named by the tasks where these differ.
+// A folder beside `out` for this package, if `out` has the one called `there`: named by the tasks if these differ.
 std::string folder_beside(const std::string &out, const std::string &there, const std::string &name) {
     const auto before_backends = [](const std::string &text) {
         return text.substr(0, text.find('-', text.find('-') + 1)); // a device type has no '-'
@@ -100,7 +100,7 @@ std::string folder_beside(const std::string &out, const std::string &there, cons
     return (parent / (tasks == before_backends(there) ? name : tasks)).string();
 }
 
-// Throws cli::Failure when what is there is of another kind, or newer.
+// Throws cli::Failure if the present content is of another kind, or newer.
 void require_replaceable(const std::string &out, const Package &package, const Request &request) {
     std::error_code error;
     const fs::path file = fs::path(out) / provenance_name;
@@ -108,7 +108,7 @@ void require_replaceable(const std::string &out, const Package &package, const R
         return;
     }
     std::string name;
-    std::string other; // backend that is there and would go
+    std::string other; // a backend that is there and would be lost
     uint64_t serial = 0;
     try {
         const std::string text = cli::read_text(file.string());

@@ -28,10 +28,10 @@ std::string signer_text(const OpenedPackage &opened) {
     return opened.key ? "signed with " + opened.key->key.text() + " of " + opened.key->path : "signed by nobody";
 }
 
-// Without the key, and of packages alone that are encrypted. No package is called whole then.
+// For encrypted packages without the key. Such a package is never reported as intact.
 constexpr const char *not_looked_at = "what is encrypted was not looked at: --decrypt-key NAME.key checks it";
 
-// Those in submodules too, with the paths of these in front.
+// Includes the changes in submodules, prefixed with the submodule's path.
 std::vector<Change> all_changes(const Changes &changes, const std::string &prefix = "") {
     std::vector<Change> all = changes.list;
     for (Change &change : all) {
@@ -81,7 +81,7 @@ OpenedPackage open_requested(const Request &request, const Taking &taking) {
     return open(file, trust, key ? &*key : nullptr, taking);
 }
 
-// On one line, whatever is in it: a line of its own could look like one of this tool's.
+// Text with line feeds could look like a line of this tool.
 std::string on_one_line(const std::string &text) {
     const bool is_plain =
         std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });

@@ -16,7 +16,7 @@
 namespace opdock::plugin_pack {
 namespace {
 
-// In C's spelling where git would take it for something else.
+// Uses C's escapes if git would misread the folder.
 std::string quoted(const std::string &folder) {
     if (folder.find_first_of(":\"\\\r\n") == std::string::npos) {
         return folder;
@@ -90,7 +90,7 @@ bool Workshop::has_commit(const std::string &commit) const {
 }
 
 std::string Workshop::commit_of(const std::string &repository, const std::string &commit) const {
-    // Names of branches and tags are the repository's.
+    // Only the repository itself has names of branches and tags.
     std::string id = commit_id(repository, commit);
     if (id.empty() || !has_commit(id)) {
         throw cli::Failure(repository + ": it does not have the commit " + core::visible_line(commit) + "; fetch it");
@@ -136,7 +136,7 @@ void Workshop::apply_to_index(const std::string &patch) const {
         return;
     }
     const auto says = [&](const char *words) { return run.err.find(words) != std::string::npos; };
-    const bool is_patch = !says("No valid patches in input") && !says("unrecognized input"); // of git before 2.35
+    const bool is_patch = !says("No valid patches in input") && !says("unrecognized input"); // from git before 2.35
     throw cli::Failure(is_patch ? "git apply failed: " + words_of(run)
                                 : "this is no patch that git reads, or one without a change",
                        exit_conflict);
@@ -155,7 +155,7 @@ std::string Workshop::apply_files(const std::string &commit, const std::vector<s
     return in_index_ = git_line(place(), {"write-tree"});
 }
 
-// Of nobody and no time: it is for the merge alone.
+// With a fixed author and time: the commit is for the merge alone.
 std::string Workshop::commit_tree(const std::string &tree, const std::string &parent) const {
     GitPlace with_names = place();
     for (const char *who : {"AUTHOR", "COMMITTER"}) {
@@ -171,7 +171,7 @@ std::string Workshop::commit_tree(const std::string &tree, const std::string &pa
 }
 
 Merged Workshop::merge(const std::string &base, const std::string &tree, const std::string &onto) const {
-    // Without what came before them, which a shallow clone does not have.
+    // Without parents, which a shallow clone does not have.
     const std::string root = commit_tree(tree_of(base), "");
     const std::string theirs = commit_tree(tree, root);
     const std::string ours = commit_tree(tree_of(onto), root);
@@ -223,7 +223,7 @@ void Workshop::check_sizes(const std::vector<Change> &changes, const Limits &lim
     for (const Change &change : changes) {
         for (const auto &[mode, id] :
              {std::pair(change.old_mode, change.old_blob), std::pair(change.mode, change.blob)}) {
-            if (mode != 0 && mode != 0160000) { // the commit of a submodule is elsewhere
+            if (mode != 0 && mode != 0160000) { // a submodule's commit is in another repository
                 ids.push_back(id);
                 paths.push_back(change.path);
             }
@@ -246,17 +246,17 @@ std::vector<Change> Workshop::changed_files(const std::string &commit, const std
 }
 
 std::vector<Change> Workshop::changes(const std::string &commit, const std::string &tree, const Limits &limits) const {
-    const std::vector<Change> files = changed_files(commit, tree, limits); // which reads none of them
+    const std::vector<Change> files = changed_files(commit, tree, limits); // does not read the files
     const auto has = [&](char status) {
         return std::any_of(files.begin(), files.end(), [&](const Change &one) { return one.status == status; });
     };
     const bool may_have_renames = has('A') && has('D');
-    // A file that moves away from where a folder comes is a rename that git apply does not take.
+    // git apply does not accept a rename of a file whose path becomes a folder.
     for (const Renames renames : {Renames::found, Renames::as_two}) {
         if (renames == Renames::found && !may_have_renames) {
             continue;
         }
-        read_tree(tree); // its attributes say what is text
+        read_tree(tree); // its attributes say which files are text
         std::vector<Change> list = renames == Renames::as_two ? files : differences(place(), commit, tree, renames);
         add_patches(place(), commit, tree, renames, limits, list);
         try {

@@ -10,7 +10,7 @@ namespace {
 
 using op_call::find_named;
 
-// Two tensors in one place would overwrite each other.
+// Refuses two tensors for the same place, as they would overwrite each other.
 void check_distinct(const FilePart &file, const std::string &tensor, std::set<std::string> &taken) {
     const std::string part = file.format == FilePart::Format::npy ? "" : ":" + tensor;
     if (!taken.insert(op_call::place_of(file) + part).second) {

@@ -1,4 +1,4 @@
-// A request put against the op's signature: beside what a call needs, which outputs are shown and written.
+// A request matched with the op's signature: the arguments of the call, and the outputs to show and write.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,19 @@ namespace opdock::plugin_run {
 using op_call::FilePart;
 using op_call::Signature;
 
-// A tensor to be shown after the call, and perhaps written.
+// A tensor to show after the call, and perhaps to write.
 struct Target {
-    size_t element = 0; // of a list parameter
+    size_t element = 0; // index in a list parameter
     std::optional<FilePart> file;
 };
 
 struct Arguments : op_call::Arguments {
-    // One for each parameter; what --output named. `mut` inputs may be named too.
+    // For each parameter, the tensors that --output names. `mut` inputs are allowed too.
     std::vector<std::vector<Target>> written_inputs;
     std::vector<std::vector<Target>> outputs;
 };
 
-// Throws cli::UsageError, with what the op expects when something is missing.
+// Throws cli::UsageError; if something is missing, the message says what the op expects.
 Arguments match(const Request &request, const Signature &signature);
 
 } // namespace opdock::plugin_run

@@ -38,7 +38,7 @@ int execute(const Request &given) {
     }
     Request request = replayed ? request_of(*replayed, given) : given;
     request.device = request.device.empty() ? "cpu" : request.device;
-    // Its own log is what a program that embeds the host would see: which implementation serves, and each fallback.
+    // Shows the log as a program that embeds the host would see it: the chosen implementation, and each fallback.
     const Host host = cli::open_host(request.modules, true);
     op_call::check_modules(host, request.modules);
     const Op op = host.op(request.op);
@@ -49,7 +49,7 @@ int execute(const Request &given) {
     }
     const DLDevice device = host.device(request.device);
     if (device.device_type != kDLCPU) {
-        (void)op_call::device_record(host, request.device); // throws where there is no such device
+        (void)op_call::device_record(host, request.device); // throws if there is no such device
     }
     const Arguments arguments = match(request, signature);
     CallTensors tensors = make_tensors(op, request, signature, arguments, replayed);

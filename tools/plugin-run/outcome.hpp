@@ -1,4 +1,4 @@
-// A call's tensors and what became of it.
+// The tensors of a call and its result.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace opdock::plugin_run {
 using op_call::Tensors;
 
 struct CallTensors {
-    std::vector<Tensors> inputs;  // one for each parameter
-    std::vector<Tensors> outputs; // one for each parameter
+    std::vector<Tensors> inputs;  // per parameter
+    std::vector<Tensors> outputs; // per parameter
 };
 
 struct Outcome {
     std::vector<std::pair<std::string, uint64_t>> served; // implementations and their calls
-    double first_microseconds = 0;                        // resolving and preparing included
+    double first_microseconds = 0;                        // includes resolving and preparing
     std::vector<double> microseconds;                     // of the repeated calls
     bool fell_back = false;                               // the CPU served a device's call, on copies (fallback_to_cpu)
-    const op_call::CallFile *replayed = nullptr;          // null: a call of the command line's
+    const op_call::CallFile *replayed = nullptr;          // null: the call is described by the command line
 };
 
 } // namespace opdock::plugin_run

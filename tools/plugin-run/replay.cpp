@@ -31,7 +31,7 @@ Request request_of(const CallFile &call, Request request) {
             request.inputs.push_back({parameter, request.file + ":" + tensor.name});
         }
     }
-    // Tensors of a list have their order in their names, where "x.10" comes after "x.9".
+    // Sorts the tensors of a list by the index in their names, "x.10" after "x.9".
     std::stable_sort(request.inputs.begin(), request.inputs.end(), [](const Named &a, const Named &b) {
         return a.text.size() != b.text.size() ? a.text.size() < b.text.size() : a.text < b.text;
     });

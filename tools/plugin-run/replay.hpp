@@ -1,4 +1,4 @@
-// A call out of a file (PLUGIN_CALL_FILES), made again and compared with what it came to in the program.
+// Replays a call from a file (PLUGIN_CALL_FILES), and compares the result with the program's.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,19 @@ namespace opdock::plugin_run {
 
 using op_call::CallFile;
 
-// The request with the file's op, inputs, attributes, and, where it has none, device and implementation.
+// The request with the file's op, inputs and attributes, and its device and implementation unless the request has them.
 Request request_of(const CallFile &call, Request request);
 
-// Optional outputs that the call has are there, whether or not they are shown.
+// True for outputs to show, and for optional outputs that the recorded call has.
 bool is_wanted(const std::optional<CallFile> &replayed, const Arguments &arguments, const Signature &signature,
                size_t output);
 
-// Gives inputs and outputs the strides that they had, and after the call row-major order again.
+// lay_out gives inputs and outputs their recorded strides; gather makes them row-major again after the call.
 void lay_out(const CallFile &call, const Signature &signature, CallTensors &tensors);
 void gather(CallTensors &tensors);
 
-// What differs from another result of the file, "program." or "shadow.": nothing where it has none, empty where they
-// agree up to rounding.
+// The difference from another result in the file, "program." or "shadow.": nothing if the file does not have that one,
+// empty if they agree up to rounding.
 std::optional<std::string> difference_from(const CallFile &call, const std::string &whose, const std::string &name,
                                            const op_call::HostTensor &found);
 

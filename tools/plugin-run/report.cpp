@@ -107,7 +107,7 @@ std::string times_text(const Outcome &outcome) {
            cli::counted(outcome.microseconds.size(), "call") + ", after a first of " + first;
 }
 
-// "as the program got it" where nothing differs.
+// "as the program got it" if there is no difference.
 std::string comparison_text(const std::string &difference, const std::string &whose) {
     return difference.empty() ? "as " + whose : "not as " + whose + ": " + difference;
 }

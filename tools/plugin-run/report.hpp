@@ -1,4 +1,4 @@
-// What plugin-run says after the call, and the files it leaves.
+// Output of plugin-run after the call, and the files that it writes.
 #pragma once
 
 #include <optional>
@@ -16,31 +16,31 @@ namespace opdock::plugin_run {
 
 using op_call::HostTensor;
 
-// A tensor that is shown.
+// A tensor to show.
 struct Result {
-    std::string name; // "grads", or "grads[1]" of a list
+    std::string name; // "grads", or "grads[1]" in a list
     const HostTensor *tensor;
     std::optional<FilePart> file;
     std::string name_in_call_file = {}; // "grads.1"
-    // Of a call out of a file: what differs from what the program got, and from what the shadow computed. Nothing where
-    // the file has no such result, empty where they agree up to rounding.
+    // For a replayed call: the difference from the program's result, and from that of the shadow. Nothing if the file
+    // has no such result, empty if they agree up to rounding.
     std::optional<std::string> from_program = std::nullopt;
     std::optional<std::string> from_shadow = std::nullopt;
 };
 
-// The tensors that --output named; without any --output all outputs that are not optional and all inputs that the op
-// writes. Throws cli::UsageError when --output names more tensors of a list than there are, or .npy for a dtype it
-// cannot hold: to be asked before the call, which may take long.
+// The tensors that --output names; without any --output, all outputs that are not optional and all inputs that the op
+// writes. Throws cli::UsageError if --output names more tensors of a list than exist, or .npy for a dtype that it
+// cannot hold. Call it before the op, which may take long.
 std::vector<Result> results_of(const Signature &signature, const Arguments &arguments, const CallTensors &tensors);
 
-// Throws cli::Failure when one of their files is there and `force` does not allow to overwrite it: to be asked before
-// the call as well.
+// Throws cli::Failure if one of their files exists and may not be overwritten without `force`. Call it before the op,
+// too.
 void check_files(const std::vector<Result> &results, bool force);
 
-// After such a call: fills in what differs.
+// After a replayed call: fills in the differences.
 void compare(const op_call::CallFile &call, std::vector<Result> &results);
 
-// Each whole or not at all, in the place of what `force` allows to be overwritten. Throws cli::Failure and
+// Writes each file completely or not at all, overwriting existing ones if `force` is set. Throws cli::Failure and
 // files::Error.
 void write_files(const std::vector<Result> &results, bool force);
 

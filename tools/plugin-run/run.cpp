@@ -32,7 +32,7 @@ std::vector<Tensors> allocate(const op_call::Operands &outputs, const Signature 
     return tensors;
 }
 
-// What the call would destroy and a repetition needs again.
+// Copies of the inputs that the op overwrites, for repeated calls.
 class Originals {
   public:
     Originals(const Signature &signature, std::vector<Tensors> &inputs) {
@@ -56,7 +56,7 @@ class Originals {
     std::vector<std::pair<HostTensor *, std::vector<std::byte>>> kept_;
 };
 
-// The tensors where the device has them: the host's own on the CPU, else copies.
+// The tensors on the device: the host's own on the CPU, copies on other devices.
 class Placement {
   public:
     Placement(const Host &host, DLDevice device, const Signature &signature, CallTensors &tensors)
@@ -84,7 +84,7 @@ class Placement {
         synchronize();
     }
 
-    // Copies what the op wrote back.
+    // Copies back the tensors that the op wrote.
     void fetch() const {
         for (const Copy &copy : copies_) {
             if (copy.is_written) {
@@ -95,7 +95,7 @@ class Placement {
         synchronize();
     }
 
-    // Waits for what was launched.
+    // Waits for the device to finish its work.
     void synchronize() const {
         if (is_elsewhere()) {
             detail::check(opdock_device_synchronize(host_.c(), device_, nullptr));
@@ -134,7 +134,7 @@ class Placement {
     op_call::Operands outputs;
 };
 
-// With what the device does.
+// Includes the device's work.
 double microseconds_of(const Op &op, const Args &args, const Placement &placement) {
     const auto begin = std::chrono::steady_clock::now();
     const opdock_status status = op.try_call(args);
@@ -148,10 +148,10 @@ double microseconds_of(const Op &op, const Args &args, const Placement &placemen
     return std::chrono::duration<double, std::micro>(end - begin).count();
 }
 
-// Why a call that only one implementation may serve failed with `error`.
+// The error of a call that only one implementation may serve, for the original `error`.
 Error failed_with_impl(const Error &error, const Op &op, const Args &args, const Request &request) {
     std::string text = error.what();
-    if (error.status() == OPDOCK_ALL_DROPPED) { // the host speaks of an order then, and the user gave none
+    if (error.status() == OPDOCK_ALL_DROPPED) { // the host's message mentions an order, which the user did not give
         text = "op '" + request.op + "' is not served:";
         const json explained = json::parse(op.explain(args));
         for (const json &dropped : explained.at("dropped")) {
@@ -211,7 +211,7 @@ Outcome call(const Host &host, const Request &request, DLDevice device, const Si
         }
         throw failed_with_impl(error, op, call.args(), request);
     }
-    uint64_t left = uint64_t{1} + request.repeat; // calls; an op may have thousands of implementations
+    uint64_t left = uint64_t{1} + request.repeat; // number of calls; an op may have thousands of implementations
     for (const op_call::Implementation &impl : op_call::implementations_of(host, request.op)) {
         if (const uint64_t calls = left != 0 ? host.served(request.op, impl.id) : 0; calls != 0) {
             if (!request.impl.empty() && !cli::same_name(impl.id, request.impl)) {

@@ -1,4 +1,4 @@
-// The call itself: tensors made ready, the op called and timed, and what served it.
+// The call itself: prepares the tensors, calls and times the op, and records which implementation served it.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace opdock::plugin_run {
 
-// Reads or makes up the inputs, and allocates the outputs that the signature infers from them, as `replayed` has them.
-// Throws opdock::Error and files::Error.
+// Reads or generates the inputs, and allocates the outputs inferred from them, laid out as in `replayed`. Throws
+// opdock::Error and files::Error.
 CallTensors make_tensors(const Op &op, const Request &request, const Signature &signature, const Arguments &arguments,
                          const std::optional<CallFile> &replayed);
 
-// The tensors are copied to the device and what the op writes back, outside of what is timed; the time includes what
-// the device does. Throws opdock::Error, and cli::Failure for an --impl that is not there. With `request.repeat` the
-// inputs that the op writes are put back before each call, outside of what is timed.
+// Copies to and from the device are not timed; the device's work is. Throws opdock::Error, and cli::Failure if the
+// implementation of --impl does not exist. With `request.repeat`, inputs that the op writes are restored before each
+// call, outside of the timed part.
 Outcome call(const Host &host, const Request &request, DLDevice device, const Signature &signature,
              const Arguments &arguments, CallTensors &tensors);
 

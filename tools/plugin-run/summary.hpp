@@ -1,4 +1,4 @@
-// A tensor in one line.
+// A one-line summary of a tensor.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ using op_call::HostTensor;
 struct Summary {
     static constexpr size_t n_first = 5;
 
-    size_t not_finite = 0; // infinities and NaNs, which the next three leave out
+    size_t not_finite = 0; // infinities and NaNs, excluded from the next three
     std::optional<double> min;
     std::optional<double> max;
     std::optional<double> mean;

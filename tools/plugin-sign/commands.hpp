@@ -1,5 +1,5 @@
-// What plugin-sign does, one function for each command. They print what came of it and return the exit code; what goes
-// wrong they throw.
+// The commands of plugin-sign, one function each. They print the result and return the exit code; errors are thrown as
+// exceptions.
 #pragma once
 
 #include "request.hpp"

@@ -29,7 +29,7 @@ PluginFiles plugin_files(const std::string &path) {
 }
 
 void refuse_no_plugin(const PluginFiles &files) {
-    // Not for what depends on the machine or the version of opdock: plugins are signed anywhere.
+    // Excludes reasons that depend on the machine or the version of opdock: plugins may be signed anywhere.
     constexpr std::array no_plugin = {core::RejectCode::not_elf,        core::RejectCode::truncated,
                                       core::RejectCode::malformed_elf,  core::RejectCode::no_note,
                                       core::RejectCode::malformed_note, core::RejectCode::too_large};

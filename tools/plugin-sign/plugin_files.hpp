@@ -1,4 +1,4 @@
-// The files that belong to a plugin named on the command line.
+// The files of a plugin named on the command line.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@ namespace opdock::plugin_sign {
 
 struct PluginFiles {
     std::string library;
-    std::string manifest; // "" when the library was named itself
+    std::string manifest; // "" if the command line names the library
     core::SignedFiles signed_files;
 };
 
 // `path` is a library, or a plugin.json that names one. Reads both.
 PluginFiles plugin_files(const std::string &path);
 
-// Throws cli::Failure for what no host would ever take for a plugin, on whatever machine: it is signed by mistake.
+// Throws cli::Failure for a file that no host on any machine would accept as a plugin: signing it is a mistake.
 void refuse_no_plugin(const PluginFiles &files);
 
 } // namespace opdock::plugin_sign

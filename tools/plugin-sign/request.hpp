@@ -1,4 +1,4 @@
-// What the command line of plugin-sign asks for.
+// The command line of plugin-sign.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 namespace opdock::plugin_sign {
 
 struct Request {
-    std::vector<std::string> subjects; // NAME of keygen, else files; absolute but for digest, which prints them
+    std::vector<std::string> subjects; // keygen: NAME, else files; absolute except for digest, which prints them
     std::string key;                   // sign
     std::vector<std::string> public_keys;
-    std::string trusted; // verify: the folder of trusted keys; "" for the usual ones
+    std::string trusted; // verify: the folder of trusted keys; "" for the default ones
     std::string passphrase_file;
     bool no_passphrase = false;
     bool json = false;

@@ -15,7 +15,7 @@
 namespace opdock::plugin_sign {
 namespace {
 
-// Those by other keys are left as they are, also when they are of an older library: they are not ours.
+// Signatures by other keys are kept, even those of an older library: they belong to others.
 std::vector<core::FileSignature> signatures_in(const std::string &path) {
     struct stat status = {};
     if (::stat(path.c_str(), &status) != 0) {

@@ -11,15 +11,15 @@ namespace {
 
 using nlohmann::json;
 
-// Throws cli::Failure unless the op has it.
+// Throws cli::Failure unless the op has this implementation.
 void check_implementation(const Host &host, const std::string &op, const std::string &impl) {
     if (!impl.empty()) {
         op_call::only(host, op, impl);
     }
 }
 
-// How many configs there are to tune for this call; nothing for an implementation without knobs. Throws opdock::Error
-// when the op does not take the call.
+// The number of configs to tune for this call; nothing for an implementation without knobs. Throws opdock::Error if the
+// op does not accept the call.
 std::optional<size_t> candidates(const Host &host, const Job &job, DLDevice device) {
     const Op op = host.op(job.subject.op);
     op_call::Operands inputs = op_call::shapes_of(job.arguments);
@@ -39,7 +39,7 @@ std::optional<size_t> candidates(const Host &host, const Job &job, DLDevice devi
     return std::nullopt;
 }
 
-// One size for one tuple of dtypes, if the implementation has knobs and configs for it.
+// Adds a job for one size and one tuple of dtypes, if the implementation has knobs and configs for it.
 void add_builtin(const Host &host, const Subject &subject, const std::string &dtypes, const op_call::BuiltinSize &size,
                  DLDevice device, Plan &plan, std::string &reason) {
     std::optional<size_t> count;
@@ -53,7 +53,7 @@ void add_builtin(const Host &host, const Subject &subject, const std::string &dt
 Plan plan_of_all(const Host &host, const Request &request) {
     if (!request.subject.op.empty()) {
         check_implementation(host, request.subject.op, request.subject.impl);
-        host.op(request.subject.op); // says when there is none
+        host.op(request.subject.op); // throws if there is no such op
     }
     const DLDevice device = host.device(request.device);
     const std::string kind = request.device.substr(0, request.device.find(':'));
@@ -86,7 +86,7 @@ Plan plan_of_all(const Host &host, const Request &request) {
     return plan;
 }
 
-// Why a call that was recorded has nothing to tune; "" where it has.
+// The reason why a recorded call has nothing to tune; "" if it has.
 std::string untunable(const Host &host, const Job &job, DLDevice device) {
     if (job.subject.impl.empty()) {
         return "'" + job.subject.served_by + "' served it, and is not here";
@@ -100,7 +100,7 @@ std::string untunable(const Host &host, const Job &job, DLDevice device) {
     }
 }
 
-// Of recorded calls those that whoever served them can be tuned for; with --across all calls, each once.
+// The recorded calls whose serving implementation can be tuned; with --across all calls, each once.
 Plan plan_of_file(const Host &host, const Request &request) {
     const DLDevice device = host.device(request.device);
     const std::string kind = request.device.substr(0, request.device.find(':'));

@@ -1,4 +1,4 @@
-// What is to be tuned, checked against the ops that are there before anything is measured.
+// The shapes to tune, checked against the available ops before anything is measured.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace opdock::plugin_tune {
 
 using op_call::Job;
 
-// What --all and records of calls leave out of what could be tuned, and why.
+// An implementation or call that --all or a recording leaves out, and the reason.
 struct LeftOut {
     std::string op;
     std::string impl;
@@ -24,8 +24,8 @@ struct Plan {
     std::vector<LeftOut> left_out;
 };
 
-// Throws opdock::Error for an unknown op and a call that it does not take, cli::Failure for an unknown implementation,
-// and cli::UsageError for arguments that do not fit; where a file asked for them, the message begins with the place.
+// Throws opdock::Error for an unknown op and a call that the op does not accept, cli::Failure for an unknown
+// implementation, and cli::UsageError for invalid arguments; for those from a file, the message begins with the place.
 Plan plan(const Host &host, const Request &request);
 
 } // namespace opdock::plugin_tune

@@ -43,7 +43,7 @@ core::TuneDatabase database() {
     return core::TuneDatabase(core::capture_environment(cli::variable_prefix()).tune_database());
 }
 
-// Runs `work`; what the host's parts throw becomes a cli::Failure.
+// Runs `work`, and turns exceptions of the host's parts into cli::Failure.
 template<class Work>
 auto with_database(Work work) {
     try {
@@ -76,7 +76,7 @@ std::string counted(size_t count) {
     return cli::counted(count, "entry", "entries");
 }
 
-// Names what is there where a word of the request fits nothing at all.
+// The message for a request without matches, with near misses for words that match nothing at all.
 std::string nothing_fits(const core::TuneDatabase &database, const Request &request) {
     const std::vector<TuneRow> all = database.rows({});
     if (all.empty()) {

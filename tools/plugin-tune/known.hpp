@@ -1,5 +1,5 @@
-// The commands about what the tuning database has: list and forget. Both look at the file alone, and open no host: an
-// entry may be of a plugin or a device that is not there any more.
+// The commands for the contents of the tuning database: list and forget. Both read the file alone, and open no host: an
+// entry may belong to a plugin or a device that no longer exists.
 #pragma once
 
 #include "request.hpp"

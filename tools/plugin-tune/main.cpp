@@ -43,13 +43,13 @@ void plot(const Request &request, const json &document) {
     std::cerr << "plugin-tune: the plot is in " << cli::printable(request.plot) << '\n';
 }
 
-// Whether anything was timed beside the config in force: then there was a result to keep.
+// True if anything besides the config in force was timed: then there was a result to keep.
 bool has_rivals(const json &shape) {
     const json &tried = shape.at("tried");
     return std::count_if(tried.begin(), tried.end(), [](const json &run) { return run.at("outcome") == "timed"; }) > 1;
 }
 
-// What was measured is printed already, so that the fault is for stderr alone.
+// The measurements are printed already, so the error goes only to stderr.
 bool draws(const Request &request, const json &document) {
     try {
         plot(request, document);
@@ -73,7 +73,7 @@ int exit_code_of(const json &document, int signal) {
     return std::any_of(shapes.begin(), shapes.end(), has_failed) ? cli::exit_absent : cli::exit_fine;
 }
 
-// For all shapes at once: each would find out for itself, after its inputs were made.
+// Checks once for all shapes: each shape would fail on its own, after its inputs were made.
 void check_database(const Host &host, const Request &request) {
     if ((request.flags & OPDOCK_TUNE_DRY_RUN) != 0) {
         return;
@@ -99,7 +99,7 @@ int tune(const Request &given) {
     cli::check_output(request.plot, request.force);
     const Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
-    op_call::device_record(host, request.device); // before inputs are made that only such a device could use
+    op_call::device_record(host, request.device); // throws before inputs are made for a device that does not exist
     const Plan planned = plan(host, request);
     if (planned.jobs.empty()) {
         std::string reasons;

@@ -1,4 +1,4 @@
-// --plot: best against default as a drawing.
+// --plot: a plot of the best against the default config.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace opdock::plugin_tune {
 
-// What gnuplot is told; "" when no shape was tuned.
+// The gnuplot script; "" if no shape was tuned.
 std::string plot_script(const nlohmann::json &document);
 
 } // namespace opdock::plugin_tune

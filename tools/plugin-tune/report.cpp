@@ -37,13 +37,13 @@ std::string counted(size_t count, const std::string &what) {
     return std::to_string(count) + " " + what;
 }
 
-// What became of all that was tried, and each config that is wrong or was refused; equal reasons once.
+// Summary of all tried configs, with those that are wrong or were refused, grouped by reason.
 void add_tried(Table &table, const json &shape) {
     size_t wrong = 0;
     size_t untimed = 0;
-    std::map<std::string, std::string> reasons; // configs for each
+    std::map<std::string, std::string> reasons; // their configs
     std::map<std::string, size_t> counts;
-    constexpr size_t most = 3; // configs of one reason that are named
+    constexpr size_t most = 3; // configs listed per reason
     for (const json &run : shape.at("tried")) {
         const auto outcome = run.at("outcome").get<std::string>();
         untimed += outcome == "left out" ? 1 : 0;
@@ -75,7 +75,7 @@ void add_tried(Table &table, const json &shape) {
     }
 }
 
-// Why the config in force stays.
+// The reason why the config in force stays.
 std::string verdict_of_none(const json &shape) {
     const json &tried = shape.at("tried");
     const auto timed =
@@ -103,7 +103,7 @@ void add_tuned(Table &table, const json &shape) {
 // Implementations, the fastest first.
 void add_compared(Table &table, const json &shape) {
     json all = shape.at("implementations");
-    const auto place = [](const json &one) { return one.value("rank", size_t{0}) - 1; }; // the last without a rank
+    const auto place = [](const json &one) { return one.value("rank", size_t{0}) - 1; }; // unranked ones come last
     std::stable_sort(all.begin(), all.end(),
                      [&](const json &one, const json &other) { return place(one) < place(other); });
     table.row({{"rank", Tint::quiet}, {"implementation", Tint::quiet}, {"time", Tint::quiet}, {"config", Tint::quiet}});

@@ -1,4 +1,4 @@
-// The document opdock.plugin-tune/1 as text for people. Pure: the same document is the same text.
+// Renders the document opdock.plugin-tune/1 as text for people. Pure: the same document gives the same text.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace opdock::plugin_tune {
 
-// The best against the default for each shape, what was refused or wrong, and where results are kept.
+// The best config against the default for each shape, refused and wrong ones, and the place where results are kept.
 std::string render_report(const nlohmann::json &document, const cli::Page &page);
 
-// What came of one shape, in a few words: "1.25x faster with block=256, in 3.1 s".
+// The result of one shape, in a few words: "1.25x faster with block=256, in 3.1 s".
 std::string outcome_text(const nlohmann::json &shape);
 
 // "block=256 fast=1"

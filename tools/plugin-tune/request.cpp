@@ -56,7 +56,7 @@ nothing to tune or to forget, an import took nothing, a merge or conversion
 left something out, or a file or an op is absent; 2 wrong usage; 130 Ctrl-C,
 143 SIGTERM.)";
 
-static_assert(OPDOCK_TUNE_HALVING == 0 && OPDOCK_TUNE_EXHAUSTIVE == 1); // as --strategy lists them
+static_assert(OPDOCK_TUNE_HALVING == 0 && OPDOCK_TUNE_EXHAUSTIVE == 1); // the order of --strategy
 
 cli::CommandLine describe_options(Request &request) {
     cli::CommandLine line(54);
@@ -100,7 +100,7 @@ cli::CommandLine describe_options(Request &request) {
     return line;
 }
 
-// The op, where one is given.
+// Reads the op, if given.
 void read_op(const cli::CommandLine & /*line*/, Request &request) {
     request.subject.op = cli::one_op(request.files);
 }

@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
-// What opdock_tune calls after each step.
+// State of watch(), which opdock_tune calls after each step.
 struct Watch {
     const cli::Interrupts &interrupts;
     cli::Progress &progress;

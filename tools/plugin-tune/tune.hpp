@@ -1,4 +1,4 @@
-// Tuning itself: one shape after the other, within the budgets, until it is done or somebody interrupts it.
+// Tunes one shape after the other, within the budgets, until all are done or the user interrupts.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,11 +11,11 @@
 
 namespace opdock::plugin_tune {
 
-// The document opdock.plugin-tune/1. A shape that fails does not keep the others from being tuned.
+// Returns the document opdock.plugin-tune/1. A shape that fails does not prevent the tuning of the others.
 nlohmann::json tune_all(const Host &host, const Request &request, const Plan &plan, const cli::Interrupts &interrupts,
                         cli::Progress &progress);
 
-// What the next of `left` shapes may take, when `spent` seconds are gone. 0: nothing is left.
+// The budget of the next of `left` shapes, after `spent` seconds. 0: the total budget is used up.
 double budget_of_next(const Request &request, double spent, size_t left);
 
 } // namespace opdock::plugin_tune

@@ -21,7 +21,7 @@
 namespace opdock::plugin_tune {
 namespace {
 
-// As one tune file; what had to be left out is said on stderr, and counted.
+// Merges into one tune file; entries that had to be left out are reported on stderr, and counted.
 std::string merged(const std::vector<std::string> &paths, size_t *left_out) {
     std::vector<std::string> texts;
     texts.reserve(paths.size());
@@ -49,7 +49,7 @@ std::string merged(const std::vector<std::string> &paths, size_t *left_out) {
     return text;
 }
 
-// As signatures spell it, and one that also YAML reads as a name.
+// True for the spelling of signatures, if YAML reads it as a name too.
 bool is_op_name(const std::string &text) {
     const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
     const bool is_plain = std::all_of(text.begin(), text.end(), [&](char c) {
@@ -61,15 +61,15 @@ bool is_op_name(const std::string &text) {
 
 constexpr const char *op_name_rule = "an op's name begins with a lower-case letter, and is of a-z, 0-9, '_' and '.'";
 
-// The op that begins in a line of a tune file as opdock prints it, or "". Such a line is "  NAME:"; what belongs to the
-// op is indented deeper.
+// The op that a line of a tune file printed by opdock begins, or "". Such a line is "  NAME:"; the content of the op is
+// indented deeper.
 std::string op_of(const std::string &line) {
     return line.size() > 3 && line.starts_with("  ") && line[2] != ' ' && line.back() == ':'
                ? line.substr(2, line.size() - 3)
                : std::string();
 }
 
-// On stderr, what a file that was written has: standard output tells itself.
+// Reports the contents of a written file on stderr; text on standard output needs no report.
 void tell_written(const std::string &path, const std::string &yaml, size_t left_out) {
     if (!path.empty()) {
         std::cerr << cli::printable(path) << ": " << contents_of(yaml)
@@ -77,7 +77,7 @@ void tell_written(const std::string &path, const std::string &yaml, size_t left_
     }
 }
 
-// On stderr, what opdock calls an op that has the name of another library.
+// Reports on stderr opdock's name of an op that has another library's name.
 void tell_other_name(const std::string &path, const std::string &op) {
     const std::string_view ops = core::ops_called(op);
     if (ops.empty()) {
@@ -93,7 +93,7 @@ void tell_other_name(const std::string &path, const std::string &op) {
 
 std::string contents_of(const std::string &yaml) {
     size_t ops = 0;
-    size_t configs = 0; // also pinned ones
+    size_t configs = 0; // includes pinned ones
     size_t products = 0;
     std::string field; // of a section, which begins with a dash: "    - configs:"
     std::istringstream lines(yaml);
@@ -133,7 +133,7 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
     }
     std::string result;
     std::vector<std::string> taken;
-    bool is_left_out = false; // what belongs to the last op
+    bool is_left_out = false; // true for the content of the current op
     for (const std::string &line : lines) {
         const std::string op = op_of(line);
         const auto rename = std::find_if(renames.begin(), renames.end(),
@@ -143,7 +143,7 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
             throw cli::Failure("--rename: two ops of the file would be called '" + name + "'");
         }
         if (!name.empty()) {
-            is_left_out = !is_op_name(name) && name != "'*'"; // which is for every op
+            is_left_out = !is_op_name(name) && name != "'*'"; // '*' applies to every op
         }
         if (is_left_out) {
             if (!name.empty()) {
@@ -159,7 +159,7 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
 
 namespace {
 
-// Throws cli::Failure with near misses when no op has an implementation of that name; "" is any.
+// Throws cli::Failure, with near misses, if no op has an implementation of that name; "" matches any.
 void refuse_unknown_implementation(const Host &host, const std::string &impl) {
     std::vector<std::string> known;
     const auto document = nlohmann::json::parse(host.describe());
@@ -181,7 +181,7 @@ int export_results(const Request &request) {
     const Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
     if (!request.subject.op.empty()) {
-        host.op(request.subject.op); // says when there is none
+        host.op(request.subject.op); // throws if there is no such op
         if (!request.subject.impl.empty()) {
             op_call::only(host, request.subject.op, request.subject.impl);
         }
@@ -205,7 +205,7 @@ int import_results(const Request &request) {
     }
     Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
-    bool is_empty = false; // one of them
+    bool is_empty = false; // true if one of them is empty
     for (size_t i = 0; i < texts.size(); ++i) {
         const uint64_t count = host.import_tuning(texts[i], request.files[i]);
         std::cout << cli::printable(request.files[i]) << ": " << cli::counted(count, "config") << '\n';

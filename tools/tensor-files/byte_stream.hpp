@@ -19,10 +19,10 @@ class ByteReader {
 
     std::uint64_t size() const { return size_; }
 
-    // `what` names the part in the error for a file that ends too early.
+    // `what` names the part in the error message if the file ends too early.
     std::vector<std::byte> read(std::uint64_t offset, std::uint64_t count, std::string_view what);
     std::string read_text(std::uint64_t offset, std::uint64_t count, std::string_view what);
-    // `width` bytes, at most 8, least significant first.
+    // Reads `width` bytes, at most 8, least significant first.
     std::uint64_t read_number(std::uint64_t offset, std::uint64_t width, std::string_view what);
 
   private:
@@ -38,7 +38,7 @@ class ByteWriter {
     explicit ByteWriter(const std::filesystem::path &path);
 
     void write(std::string_view text);
-    // Call last: an error such as a full disk may only show here.
+    // Call it last: an error such as a full disk may be reported only here.
     void close();
 
   private:
@@ -46,7 +46,7 @@ class ByteWriter {
     std::ofstream stream_;
 };
 
-// What a writer checks of every tensor before it opens the file.
+// Checks a tensor; writers call this for every tensor before they open the file.
 struct TensorData;
 void check_consistent(const std::filesystem::path &path, const TensorData &tensor);
 

@@ -1,4 +1,4 @@
-// Texts by name that stand in the header of .safetensors, and are no tensors.
+// Named texts in the header of .safetensors that are not tensors.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace opdock::files {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Empty where there are none.
+// Empty if there are none.
 Metadata read_safetensors_metadata(const std::filesystem::path &path);
 void write_safetensors(const std::filesystem::path &path, std::span<const TensorData> tensors,
                        const Metadata &metadata);

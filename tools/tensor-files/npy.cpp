@@ -41,7 +41,7 @@ struct Header {
     std::optional<std::vector<std::int64_t>> shape;
 };
 
-// The few forms of Python literals that a plain array's header has.
+// Parses the few forms of Python literals in the header of a plain array.
 class HeaderParser {
   public:
     HeaderParser(const std::filesystem::path &path, std::string_view text) : path_(path), text_(text) {}
@@ -162,7 +162,7 @@ class HeaderParser {
         if (error != std::errc() || value < 0)
             fail_here("expected a dimension");
         position_ += static_cast<std::size_t>(end - begin);
-        accept('L'); // as Python 2 wrote it
+        accept('L'); // written by Python 2
         return value;
     }
 
@@ -254,7 +254,7 @@ FileContent npy_content(const std::filesystem::path &path, const TensorData &ten
     for (std::int64_t dim : tensor.shape)
         header += std::to_string(dim) + ", ";
     header += "), }";
-    constexpr std::size_t alignment = 64; // of the data, so that it can be mapped
+    constexpr std::size_t alignment = 64; // of the data, to allow mapping
     const std::size_t prefix = magic.size() + 4;
     header.append((alignment - (prefix + header.size() + 1) % alignment) % alignment, ' ');
     header += '\n';

@@ -1,4 +1,4 @@
-// The reader of .safetensors, and what this library asks of the host's writer (files/safetensors.hpp).
+// The reader of .safetensors, and adapters to the host's writer (files/safetensors.hpp).
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -17,11 +17,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t max_safetensors_header = std::uint64_t{16} * 1024 * 1024; // over 100,000 tensors
+constexpr std::uint64_t max_safetensors_header = std::uint64_t{16} * 1024 * 1024; // enough for over 100,000 tensors
 constexpr int max_depth = 3;                                                      // file, tensor, shape
 struct Entry {
     std::string name;
-    std::string dtype; // as the file spells it: a file may hold types we do not read beside those we do
+    std::string dtype; // as in the file, which may also contain types that we do not read
     std::vector<std::int64_t> shape;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -30,11 +30,11 @@ struct Entry {
 struct Index {
     std::vector<Entry> entries; // in the order of their data
     json metadata = json::object();
-    std::uint64_t data = 0; // where it starts in the file
+    std::uint64_t data = 0; // offset in the file
 };
 
-// Checks the header before it is read into a json: its depth, and that no tensor comes twice. json's own parser keeps
-// the last of two equal keys, which would hide data, and with a callback it takes time with the square of the tensors.
+// Checks the header before it is parsed: its depth, and that no tensor occurs twice. json's own parser keeps the last
+// of two equal keys, which would hide data, and with a callback it takes quadratic time in the number of tensors.
 class HeaderCheck : public nlohmann::json_sax<json> {
   public:
     explicit HeaderCheck(const std::filesystem::path &path) : path_(path) {}
@@ -55,7 +55,7 @@ class HeaderCheck : public nlohmann::json_sax<json> {
             fail(path_, "malformed .safetensors header: tensor " + json(name).dump() + " appears twice");
         return take();
     }
-    // Ends it; json's own parser says what is wrong.
+    // Stops; json's own parser reports the error.
     bool parse_error(std::size_t /*offset*/, const std::string & /*token*/,
                      const json::exception & /*error*/) override {
         return false;
@@ -79,7 +79,7 @@ class HeaderCheck : public nlohmann::json_sax<json> {
 
     const std::filesystem::path &path_;
     std::set<std::string> names_;
-    int depth_ = 0; // objects and lists that are open
+    int depth_ = 0; // number of open objects and lists
 };
 
 json parse_header(const std::filesystem::path &path, const std::string &text) {

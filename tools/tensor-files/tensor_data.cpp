@@ -72,7 +72,7 @@ ByteReader::ByteReader(const std::filesystem::path &path) : path_(path) {
     const std::filesystem::file_status status = std::filesystem::status(path, error);
     if (!std::filesystem::exists(status))
         fail(path, "no such file");
-    if (!std::filesystem::is_regular_file(status)) // a FIFO would block, and none of the rest can be sought in
+    if (!std::filesystem::is_regular_file(status)) // a FIFO would block, and the others do not support seeking
         fail(path, "not a regular file");
     size_ = std::filesystem::file_size(path, error);
     if (error)
@@ -106,7 +106,7 @@ std::vector<std::byte> ByteReader::read(std::uint64_t offset, std::uint64_t coun
     check_range(path_, size_, offset, count, what);
     std::vector<std::byte> bytes;
     try {
-        bytes.resize(count); // a sparse file can claim more than there is memory
+        bytes.resize(count); // a sparse file can claim more bytes than fit into memory
     } catch (const std::exception &) {
         fail(path_, "no memory for the " + std::to_string(count) + " bytes of " + std::string(what));
     }

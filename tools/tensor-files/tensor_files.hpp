@@ -1,7 +1,7 @@
 // Tensors in files: NumPy's .npy (one tensor, no bf16) and .safetensors (many, named).
 //
-// Files are not trusted. Every header is bounded, every size is checked against the file before memory is taken, and a
-// file that is malformed, truncated or longer than its header says is an Error whose message starts with the path.
+// Files are not trusted: headers are bounded, and sizes are checked against the file before memory is allocated. A file
+// that is malformed, truncated or longer than its header says is an Error whose message starts with the path.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class Error : public std::runtime_error {
 
 // A tensor that owns its elements: row-major without gaps, little-endian.
 struct TensorData {
-    std::string name; // "" when it came from a .npy file
+    std::string name; // "" from a .npy file
     std::uint32_t dtype = OPDOCK_F32;
     std::vector<std::int64_t> shape;
     std::vector<std::byte> bytes;
@@ -34,15 +34,15 @@ struct TensorData {
 std::size_t element_size(std::uint32_t dtype);
 std::string_view dtype_name(std::uint32_t dtype); // "unknown" for any other
 
-// Bytes of a tensor; throws when a dim is negative, the dtype unknown or the product does not fit.
+// Bytes of a tensor; throws if a dim is negative, the dtype unknown or the product overflows.
 std::uint64_t byte_size(std::uint32_t dtype, std::span<const std::int64_t> shape);
 
-// Fortran order is turned into row-major. Big-endian, structured and object arrays are errors, as are bf16, fp8 and
-// e8m0, which .npy cannot name: keep those in .safetensors.
+// Column-major arrays become row-major. Big-endian, structured and object arrays are errors, as are bf16, fp8 and e8m0,
+// which .npy cannot name: use .safetensors for those.
 TensorData read_npy(const std::filesystem::path &path);
 void write_npy(const std::filesystem::path &path, const TensorData &tensor);
 
-// What a file of tensors holds, for who writes it in another way: a header, and then pieces, which are the bytes of the
+// The content of a file of tensors, for other writers: a header, followed by pieces, which are the bytes of the
 // tensors. `path` is for messages.
 struct FileContent {
     std::string header;
@@ -51,9 +51,9 @@ struct FileContent {
 FileContent npy_content(const std::filesystem::path &path, const TensorData &tensor);
 FileContent safetensors_content(const std::filesystem::path &path, std::span<const TensorData> tensors);
 
-// All tensors, in the order they lie in the file.
+// All tensors, in the order of the file.
 std::vector<TensorData> read_safetensors(const std::filesystem::path &path);
-// One of them; the error for a missing name lists the names there are.
+// One tensor; the error for a missing name lists the existing names.
 TensorData read_safetensors(const std::filesystem::path &path, std::string_view name);
 void write_safetensors(const std::filesystem::path &path, std::span<const TensorData> tensors);
 

@@ -1,5 +1,5 @@
-// Kernels here work on blocks of a row that they widen to float, compute on and round back: the loops over a block are
-// simple enough for compilers to turn into vector code, whatever the element type.
+// Kernels here process a row in blocks: they widen a block to float, compute on it and round it back. The loops over a
+// block are simple enough for compilers to vectorize, for any element type.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void narrow(const Block &block, std::int64_t begin, std::int64_t count, opdock::
     }
 }
 
-// function(begin, count) for each block of n elements.
+// Calls function(begin, count) for each block of n elements.
 template<class Function>
 void for_each_block(std::int64_t n, std::int64_t block, Function &&function) {
     for (std::int64_t begin = 0; begin < n; begin += block)

@@ -8,7 +8,7 @@ namespace acme {
 
 namespace {
 
-// Of one row; 0 of an empty one. Blocks are summed in float, and their sums in double.
+// The sum over one row; 0 for an empty row. Blocks are summed in float, and their sums in double.
 template<class T>
 double mean_of_squares(opdock::Row<const T> row, std::int64_t block_size) {
     Block block;
@@ -30,7 +30,7 @@ void rmsnorm(const Call &call) {
     const auto output = call.output<T>(0);
     const auto rsigma = call.output<float>(1);
     const double eps = call.get_float(0);
-    const float zero = call.get_bool(1) ? 1.0f : 0.0f; // what a weight of 0 multiplies by
+    const float zero = call.get_bool(1) ? 1.0f : 0.0f; // factor of a zero weight
     const std::int64_t block_size = call.knob(0);
 
     Block block, gain;

@@ -1,4 +1,4 @@
-// The kernels. Standard ops compute what opdock/ops/ says beside their signatures.
+// The kernels. opdock/ops/ defines what standard ops compute, beside their signatures.
 #pragma once
 
 #include "opdock/plugin.hpp"

@@ -4,7 +4,7 @@
 
 namespace npu {
 
-// The host has made the device current and checked the call; stream() is what the caller queues its work on.
+// The host has made the device current and checked the call; stream() is the stream on which the caller queues work.
 opdock::Status relu(const opdock::Call &call) {
     const auto input = call.input<const float>(0);
     const auto output = call.output<float>(0);

@@ -1,6 +1,6 @@
-// What calls are made of, for embedding programs: tensors, attributes, arguments. Included by opdock/opdock.hpp.
+// Tensors, attributes and arguments of calls, for embedding programs. Included by opdock/opdock.hpp.
 //
-// Everything here borrows: the memory of tensors, the strings and lists of attributes.
+// All types here borrow: tensor memory, strings and lists of attributes.
 #ifndef OPDOCK_ARGUMENTS_HPP
 #define OPDOCK_ARGUMENTS_HPP
 
@@ -38,7 +38,7 @@ inline void check(opdock_status status) {
     }
 }
 
-// A string that the C API handed out.
+// Takes ownership of a string returned by the C API.
 inline std::string take(char *text) {
     const std::unique_ptr<char, void (*)(char *)> owned(text, opdock_string_free);
     return owned.get();
@@ -58,7 +58,7 @@ inline constexpr DLDataType boolean{OPDOCK_DL_BOOL, 8, 1};
 
 inline constexpr DLDevice cpu{kDLCPU, 0};
 
-// A tensor's description; the memory belongs to someone else. Row-major contiguous unless strides (in elements) are
+// Describes a tensor without owning its memory. Row-major contiguous unless strides (in elements) are
 // given.
 class Tensor {
   public:
@@ -83,7 +83,7 @@ class Tensor {
            std::initializer_list<int64_t> strides = {})
         : Tensor(data, dtype, std::span(shape.begin(), shape.size()), device,
                  std::span(strides.begin(), strides.size())) {}
-    // Memory that is only read: for inputs, and not for those that the op marks `mut`.
+    // Read-only memory: for inputs, except those that the op marks `mut`.
     static Tensor read_only(const void *data, DLDataType dtype, std::span<const int64_t> shape, DLDevice device = cpu,
                             std::span<const int64_t> strides = {}) {
         return {const_cast<void *>(data), dtype, shape, device,
@@ -122,7 +122,7 @@ class Tensor {
     std::array<int64_t, OPDOCK_MAX_RANK> strides_ = {};
 };
 
-// A tensor as an argument: a Tensor, any DLTensor, or nullptr for an optional one that is absent. Borrows.
+// A tensor argument: a Tensor, any DLTensor, or nullptr for an absent optional tensor. Borrows.
 class TensorArg {
   public:
     TensorArg(const Tensor &tensor) noexcept : tensor_(&tensor.c()) {}
@@ -134,10 +134,10 @@ class TensorArg {
   private:
     const DLTensor *tensor_;
 };
-// So that a list of arguments is the array that the C API takes.
+// A list of arguments is used directly as the C API's array of pointers.
 static_assert(sizeof(TensorArg) == sizeof(const DLTensor *));
 
-// {"eps", 1e-6}; or 1e-6 alone, for the attribute at that position in the signature. Borrows strings and lists.
+// {"eps", 1e-6}, or just 1e-6 for the attribute at that position in the signature. Borrows strings and lists.
 class Attribute {
   public:
     template<class T>
@@ -181,8 +181,8 @@ static_assert(sizeof(Attribute) == sizeof(opdock_attribute));
 using TensorArgs = std::span<const TensorArg>;
 using Attributes = std::span<const Attribute>;
 
-// The arguments of one call. Op's functions make one from what they are given; lists of tensors and other rare things
-// need it spelled out. Borrows everything.
+// The arguments of one call. Op's functions construct it from their parameters; lists of tensors and other rare
+// features need it explicitly. Borrows everything.
 class Args {
   public:
     Args(TensorArgs inputs, TensorArgs outputs, Attributes attributes = {}, void *stream = nullptr) noexcept {
@@ -205,7 +205,7 @@ class Args {
         args_.n_lists = static_cast<uint32_t>(sizes.size());
         return *this;
     }
-    // For an op without tensors.
+    // Sets the device of a call without tensors.
     Args &on(DLDevice device) noexcept {
         use_all_fields();
         args_.device = device;
@@ -231,7 +231,7 @@ class Args {
         }
     }
 
-    opdock_args args_; // what follows `stream` is set when it is used
+    opdock_args args_; // fields after `stream` are set when first used
 };
 
 } // namespace opdock

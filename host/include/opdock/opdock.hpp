@@ -8,9 +8,9 @@
 //     opdock::Prepared call = rmsnorm.prepare({x, weight}, {y, nullptr});
 //     call.run({x_data, weight_data, y_data, nullptr}, stream); // as cheap as an indirect call
 //
-// Everything that fails throws opdock::Error with a message that says what failed, what was expected, what came and
-// what to do; the try_ functions return the status instead. All of it may be used on any thread, concurrently, except
-// that a ScopedPolicy belongs to its thread and a Host must outlive what it gave out.
+// Every failure throws opdock::Error; its message says what failed, what was expected, what was found and what to do.
+// The try_ functions return the status instead. Everything may be used on any thread, concurrently, except that a
+// ScopedPolicy belongs to its thread. A Host must outlive everything that it returned.
 #ifndef OPDOCK_OPDOCK_HPP
 #define OPDOCK_OPDOCK_HPP
 
@@ -38,10 +38,10 @@ struct TensorSpec {
     DLDataType dtype;
     std::vector<int64_t> shape;
     bool optional;
-    uint32_t parameter; // which of the signature's outputs
+    uint32_t parameter; // index of the parameter among the signature's outputs
 };
 
-// A set of policy items, as values of the environment variables: {"prefer", "vendor"}, {"per_op", "gelu=reference"}.
+// A set of policy items, spelled like the environment variables: {"prefer", "vendor"}, {"per_op", "gelu=reference"}.
 class Policy {
   public:
     explicit Policy(opdock_policy *owned) : policy_(owned, opdock_policy_release) {}
@@ -52,15 +52,15 @@ class Policy {
     std::shared_ptr<opdock_policy> policy_;
 };
 
-// A call whose implementation, config and plan are fixed. Untouched by later changes of policy and health.
+// A call with a fixed implementation, config and plan. Later changes of policy and health do not affect it.
 class Prepared {
   public:
     explicit Prepared(opdock_prepared *owned) : prepared_(owned, opdock_prepared_destroy) {}
 
-    // n_data() pointers: those of the tensors that prepare was given, inputs and then outputs, null for those that were
-    // absent. `workspace` has workspace_size() bytes, aligned to 256; without one the host allocates what is needed.
-    // Returns the kernel's status, and opdock_last_error() is what it said; never falls back. Any number of threads at
-    // once.
+    // Takes n_data() pointers, one for each tensor given to prepare: inputs, then outputs, null for absent tensors.
+    // `workspace` has workspace_size() bytes, aligned to 256; without it the host allocates what is needed. Returns the
+    // kernel's status and leaves the kernel's message in opdock_last_error(). Never falls back. Any number of threads
+    // may run it at once.
     [[nodiscard]] opdock_status run(std::span<void *const> data, void *stream = nullptr,
                                     void *workspace = nullptr) const {
         const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
@@ -78,18 +78,18 @@ class Prepared {
                                     void *workspace = nullptr) const {
         return run(std::span<void *const>(data.begin(), data.size()), stream, workspace);
     }
-    // With a call that the program keeps and changes in place. Nothing but the kernel: after a status other than
-    // OPDOCK_OK, give it to opdock_prepared_failed before reading opdock_last_error().
+    // Takes a call that the program keeps and changes in place, and runs nothing but the kernel. After a status other
+    // than OPDOCK_OK, pass the status to opdock_prepared_failed before reading opdock_last_error().
     [[nodiscard]] opdock_status run(const opdock_call &call) const {
         return opdock_prepared_run(prepared_.get(), &call);
     }
 
     uint32_t n_data() const noexcept { return prepared_->n_data; }
-    // Whether preparing again might choose differently.
+    // True if preparing again might choose differently.
     bool stale() const noexcept { return opdock_prepared_stale(prepared_.get()) != 0; }
     std::string impl() const { return opdock_prepared_impl(prepared_.get()); }
     uint64_t workspace_size() const noexcept { return prepared_->workspace_size; }
-    // Each pointer of a run is aligned to this many bytes; 0: to the size of its tensor's elements.
+    // Required alignment of each data pointer in bytes; 0: the element size of its tensor.
     uint64_t alignment() const noexcept { return prepared_->alignment; }
     const opdock_problem &problem() const noexcept { return *prepared_->problem; }
     const opdock_prepared *c() const noexcept { return prepared_.get(); }
@@ -98,7 +98,7 @@ class Prepared {
     std::unique_ptr<opdock_prepared, void (*)(opdock_prepared *)> prepared_;
 };
 
-// An op of a host. A pointer: cheap to copy, valid as long as the host.
+// An op of a host. Acts as a pointer: cheap to copy, valid as long as the host.
 class Op {
   public:
     explicit Op(opdock_op *op) noexcept : op_(op) {}
@@ -109,14 +109,14 @@ class Op {
         (*this)(Args(inputs, outputs, attributes, stream));
     }
 
-    // The status instead of an exception; opdock_last_error() has the message.
+    // Returns the status instead of throwing; opdock_last_error() has the message.
     opdock_status try_call(const Args &args) const { return opdock_call_op(op_, &args.c()); }
     opdock_status try_call(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
                            std::initializer_list<Attribute> attributes = {}, void *stream = nullptr) const {
         return try_call(Args(inputs, outputs, attributes, stream));
     }
 
-    // What the outputs of a call would look like.
+    // Describes the outputs that a call would have.
     std::vector<TensorSpec> infer_outputs(const Args &args) const {
         std::vector<opdock_tensor_spec> specs(16);
         uint32_t count = 0;
@@ -138,7 +138,7 @@ class Op {
         return infer_outputs(Args(inputs, {}, attributes));
     }
 
-    // Data pointers may be null; where they are not, who serves the call takes data that are aligned like that.
+    // Data pointers may be null. If they are not, the chosen implementation accepts data with their alignment.
     Prepared prepare(const Args &args) const { return prepare(args, nullptr); }
     Prepared prepare(const Args &args, const Policy &policy) const { return prepare(args, policy.c()); }
     Prepared prepare(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
@@ -146,7 +146,7 @@ class Op {
         return prepare(Args(inputs, outputs, attributes), nullptr);
     }
 
-    // The decision for one call, and the config of each implementation, as JSON; see opdock_explain_call.
+    // Returns the decision for one call and the config of each implementation, as JSON; see opdock_explain_call.
     std::string explain(const Args &args) const {
         char *json = nullptr;
         detail::check(opdock_explain_call(op_, &args.c(), nullptr, &json));
@@ -156,7 +156,7 @@ class Op {
                         std::initializer_list<Attribute> attributes = {}) const {
         return explain(Args(inputs, outputs, attributes));
     }
-    // Finds and keeps the fastest config; JSON, see opdock_tune.
+    // Finds and keeps the fastest config. Returns JSON; see opdock_tune.
     std::string tune(const Args &args, const opdock_tune_options *options = nullptr) const {
         char *json = nullptr;
         detail::check(opdock_tune(op_, &args.c(), options, &json));
@@ -189,15 +189,15 @@ class Op {
 
 struct Options {
     std::vector<std::string> modules;                   // files or directories, absolute, searched first
-    std::string prefix = "PLUGIN_";                     // of environment variables
+    std::string prefix = "PLUGIN_";                     // prefix of environment variables
     std::function<void(int32_t, std::string_view)> log; // level and line, on any thread; empty: stderr
-    bool rescan = false;                                // try every plugin again, whatever the scan cache says
-    bool retry = false;                                 // try those of `modules` again that it keeps from being tried
-    // Memory for workspaces, as opdock_options has it: both or none. `workspace_user_data` must outlive the host.
+    bool rescan = false;                                // try every plugin again, regardless of the scan cache
+    bool retry = false;                                 // retry plugins in `modules` that the scan cache would skip
+    // Workspace allocator, as in opdock_options: both or none. `workspace_user_data` must outlive the host.
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes) = nullptr;
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory) = nullptr;
     void *workspace_user_data = nullptr;
-    // Extensions for plugins, as opdock_options has it. `extension_user_data` must outlive the host.
+    // Extensions for plugins, as in opdock_options. `extension_user_data` must outlive the host.
     const void *(*get_extension)(void *user_data, const char *name) = nullptr;
     void *extension_user_data = nullptr;
 };
@@ -238,7 +238,7 @@ class Host {
     }
     Op op(const std::string &name) const { return op(name.c_str()); }
 
-    // Looks the op up at each call.
+    // Looks up the op on each call.
     void call(const char *name, const Args &args) const {
         detail::check(opdock_call_by_name(host_.get(), name, &args.c()));
     }
@@ -248,12 +248,12 @@ class Host {
     }
 
     void load(const std::string &path) { detail::check(opdock_load(host_.get(), path.c_str())); }
-    // Implementations of the program itself, registered as a plugin would. The entry finds `user_data` in its registry.
+    // Registers the program's own implementations as a plugin would. The entry finds `user_data` in its registry.
     void register_module(const std::string &id, const std::string &vendor, opdock_entry entry,
                          void *user_data = nullptr) {
         detail::check(opdock_register_module(host_.get(), id.c_str(), vendor.c_str(), entry, user_data));
     }
-    // One that can be taken away again; see opdock_register_temporary_module.
+    // Registers a module that can be unregistered; see opdock_register_temporary_module.
     void register_temporary_module(const std::string &id, const std::string &vendor, opdock_entry entry,
                                    void *user_data = nullptr) {
         detail::check(opdock_register_temporary_module(host_.get(), id.c_str(), vendor.c_str(), entry, user_data));
@@ -269,32 +269,32 @@ class Host {
         detail::check(opdock_policy_create(host_.get(), c.data(), static_cast<uint32_t>(c.size()), &policy));
         return Policy(policy);
     }
-    // The policy of the program: above the environment, below scopes.
+    // Sets the program's policy: above the environment, below scopes.
     void set_policy(const Policy &policy) { detail::check(opdock_policy_set(host_.get(), policy.c())); }
     void clear_policy() { detail::check(opdock_policy_set(host_.get(), nullptr)); }
-    // Reads environment and files again; when they are wrong the old policy stays and this throws.
+    // Rereads environment and files. If they are invalid, keeps the old policy and throws.
     void reload_policy() { detail::check(opdock_policy_reload(host_.get())); }
-    // Everything in force on this thread, to be scoped on another.
+    // Returns the policy in force on this thread, for use in a ScopedPolicy on another thread.
     Policy effective_policy() const {
         opdock_policy *policy = nullptr;
         detail::check(opdock_policy_effective(host_.get(), &policy));
         return Policy(policy);
     }
 
-    // Fixes who serves what, and gives the manifest; see opdock_freeze. `expected`: the manifest of another host, or
-    // null.
+    // Fixes the implementation of each op and returns the manifest; see opdock_freeze. `expected`: the manifest of
+    // another host, or null.
     std::string freeze(const char *expected = nullptr) const {
         char *manifest = nullptr;
         detail::check(opdock_freeze(host_.get(), expected, &manifest));
         return detail::take(manifest);
     }
-    // JSON of schema opdock.plugin-ls/1; see opdock_describe.
+    // Returns JSON of schema opdock.plugin-ls/1; see opdock_describe.
     std::string describe() const {
         char *json = nullptr;
         detail::check(opdock_describe(host_.get(), &json));
         return detail::take(json);
     }
-    // The decision for one op, as JSON; see opdock_explain. Empty dtypes: whatever they are.
+    // Returns the decision for one op as JSON; see opdock_explain. Empty `dtypes`: implementations of any dtypes.
     std::string explain(const std::string &op, const std::string &device = "cpu:0",
                         const std::string &dtypes = {}) const {
         char *json = nullptr;
@@ -302,55 +302,55 @@ class Host {
                                      nullptr, &json));
         return detail::take(json);
     }
-    // Throws when what Op::tune finds could not be kept; see opdock_tune_check.
+    // Throws if results of Op::tune could not be stored; see opdock_tune_check.
     void check_tune_database() const { detail::check(opdock_tune_check(host_.get())); }
-    // What the tuning database knows, as a tune file; see opdock_tune_export. Empty: all.
+    // Returns the content of the tuning database as a tune file; see opdock_tune_export. Empty: everything.
     std::string export_tuning(const std::string &op = {}, const std::string &impl_id = {}) const {
         char *yaml = nullptr;
         detail::check(opdock_tune_export(host_.get(), op.empty() ? nullptr : op.c_str(),
                                          impl_id.empty() ? nullptr : impl_id.c_str(), &yaml));
         return detail::take(yaml);
     }
-    // Puts what a tune file pins into the database; how many configs. `name` is for messages.
+    // Stores the pinned configs of a tune file in the database. Returns their number. `name` is used in messages.
     uint64_t import_tuning(const std::string &yaml, const std::string &name) const {
         uint64_t count = 0;
         detail::check(opdock_tune_import(host_.get(), yaml.c_str(), name.c_str(), &count));
         return count;
     }
 
-    // "cuda:1", "cuda"
+    // Parses "cuda:1" or "cuda".
     DLDevice device(const std::string &text) const {
         DLDevice device{};
         detail::check(opdock_find_device(host_.get(), text.c_str(), &device));
         return device;
     }
-    // Every device there is, as JSON; see opdock_devices.
+    // Returns all devices as JSON; see opdock_devices.
     std::string devices() const {
         char *json = nullptr;
         detail::check(opdock_devices(host_.get(), &json));
         return detail::take(json);
     }
 
-    // The counts of each implementation (served, declined, failed) as JSON; see opdock_counters.
+    // Returns the counters of each implementation (served, declined, failed) as JSON; see opdock_counters.
     std::string counters() const {
         char *json = nullptr;
         detail::check(opdock_counters(host_.get(), &json));
         return detail::take(json);
     }
-    // The number of calls that an implementation served, with runs of prepared ones.
+    // Returns the number of calls that an implementation served, including runs of prepared calls.
     uint64_t served(const std::string &op, const std::string &impl_id) const {
         uint64_t count = 0;
         detail::check(opdock_served_count(host_.get(), op.c_str(), impl_id.c_str(), &count));
         return count;
     }
-    // Brings back implementations that left their chains after failures.
+    // Restores implementations that were removed from their chains after failures.
     void reset_health() { detail::check(opdock_reset_health(host_.get(), nullptr, nullptr)); }
     void reset_health(const std::string &op, const std::string &impl_id) {
         detail::check(opdock_reset_health(host_.get(), op.c_str(), impl_id.c_str()));
     }
     void refresh_availability() { detail::check(opdock_refresh_availability(host_.get())); }
 
-    // The table of an extension that an implementation offers; null where it has none of this name.
+    // Returns the extension table that an implementation offers under this name, or null.
     template<class Table>
     const Table *find_extension(const std::string &op, const std::string &impl_id, const char *name) const {
         const void *table = nullptr;
@@ -372,7 +372,7 @@ inline std::string parse_signature(const std::string &text) {
     return detail::take(json);
 }
 
-// Between construction and destruction the policy's items are above all others on this thread, but for `enforce:`.
+// While it exists, the policy's items override all others on this thread except `enforce:` items.
 class ScopedPolicy {
   public:
     ScopedPolicy(const Host &host, const Policy &policy) : host_(host.c()) {

@@ -95,7 +95,7 @@ DeviceInUse::DeviceInUse(const DeviceAccess &access) : current_(access.devices_.
 DeviceMemory::~DeviceMemory() {
     try {
         access_.free(memory_);
-    } catch (...) { // NOLINT(bugprone-empty-catch): it was used for measuring only; the device will say so again
+    } catch (...) { // NOLINT(bugprone-empty-catch): it was used for measuring only; the device will report this again
     }
 }
 

@@ -1,4 +1,4 @@
-// Memory and time of a device, through its provider. What fails throws Error with the provider's reason.
+// Memory and timing of a device, through its provider. Failures throw Error with the provider's reason.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@ namespace opdock::core {
 
 class DeviceAccess {
   public:
-    // Throws Error(OPDOCK_UNSUPPORTED) when nobody provides the device.
+    // Throws Error(OPDOCK_UNSUPPORTED) if the device has no provider.
     DeviceAccess(const Devices &devices, DLDevice device, void *stream);
 
     void *allocate(uint64_t bytes) const; // null for 0 bytes
     void free(void *memory) const;
     // In stream order; one side may be the host.
     void copy(void *to, DLDevice to_device, const void *from, DLDevice from_device, uint64_t bytes) const;
-    // These wait until it is done.
+    // These wait for completion.
     void copy_to_host(void *to, const void *from, uint64_t bytes) const;
     void copy_from_host(void *to, const void *from, uint64_t bytes) const;
     void copy(void *to, const void *from, uint64_t bytes) const;
     void synchronize() const;
-    // Has `function` called when what was queued has run; on the host that is now.
+    // Calls `function` when all queued work has finished; immediately on the host.
     void notify(void (*function)(void *argument), void *argument) const;
     bool is_host() const { return device_.device_type == kDLCPU; }
 
@@ -39,7 +39,7 @@ class DeviceAccess {
     const opdock_device_provider &table_;
 };
 
-// Makes the device current for the calling thread as long as it lives.
+// Makes the device current for the calling thread during its lifetime.
 class DeviceInUse {
   public:
     explicit DeviceInUse(const DeviceAccess &access);
@@ -73,7 +73,7 @@ class DeviceEvent {
     DeviceEvent &operator=(const DeviceEvent &) = delete;
 
     void record();
-    // Waits for both.
+    // Waits for both events.
     double microseconds_until(const DeviceEvent &end) const;
 
   private:

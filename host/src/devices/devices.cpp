@@ -13,12 +13,12 @@
 namespace opdock::core {
 namespace {
 
-// Devices of one type. The bound is there for what is kept of each, also where nobody says how many there are.
+// Maximum number of devices of one type. Bounds the state kept per device, also without a provider that counts them.
 constexpr int32_t most_devices = 1024;
 
 const DeviceProviders no_providers;
 
-// As messages and files of tuned configs show them.
+// Makes the texts printable, as messages and files of tuned configs show them.
 void make_texts_visible(opdock_device_properties &properties) {
     for (const std::span<char> text : {std::span<char>(properties.name), std::span<char>(properties.architecture),
                                        std::span<char>(properties.uuid), std::span<char>(properties.driver)}) {
@@ -31,15 +31,15 @@ void make_texts_visible(opdock_device_properties &properties) {
 } // namespace
 
 struct Devices::Known {
-    std::mutex querying;                        // guards the next; held while one of the commands runs
-    std::map<std::string, std::string> queries; // by command: what it said, "" when the device is there
+    std::mutex querying;                        // guards `queries`; held while a command runs
+    std::map<std::string, std::string> queries; // command -> its answer, "" if the device is present
 
     std::mutex mutex; // guards everything below; never held while a plugin's code runs
     Answers answers;
-    std::vector<std::unique_ptr<opdock_device_properties>> kept_properties; // plugins may still read them
-    std::map<std::pair<int32_t, int32_t>, std::string> lost;                // device -> what is known of its end
+    std::vector<std::unique_ptr<opdock_device_properties>> kept_properties; // never freed: plugins may still read them
+    std::map<std::pair<int32_t, int32_t>, std::string> lost;                // device -> message of the loss
 
-    const Known *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
+    const Known *of_parent = nullptr; // abandoned, but kept reachable for leak checkers
 };
 
 Devices::Devices(const opdock_host_api &api, Ask ask)
@@ -90,7 +90,7 @@ DeviceCount Devices::count(const DeviceProvider &provider) const {
 const opdock_device_properties *Devices::properties(DLDevice device) const {
     const DeviceProvider *provider = find_provider(providers(), device.device_type);
     if (provider == nullptr || !missing(device).empty()) {
-        return nullptr; // and not remembered: a plugin that is loaded later may tell
+        return nullptr; // not cached: a plugin that is loaded later may know it
     }
     Known &all = known();
     {
@@ -137,7 +137,7 @@ bool Devices::known_architecture(DLDevice device, std::string *architecture) con
 
 std::string Devices::missing(DLDevice device) const {
     if (device.device_type == kDLCPU && device.device_id == 0) {
-        return {}; // what most calls name
+        return {}; // the common case
     }
     const DeviceProvider *provider = find_provider(providers(), device.device_type);
     const DeviceCount there = provider != nullptr ? count(*provider) : DeviceCount{most_devices, ""};

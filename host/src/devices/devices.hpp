@@ -1,4 +1,4 @@
-// The devices of this machine as their providers tell of them, asked once and remembered.
+// The devices of this machine as their providers report them, queried once and cached.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@
 
 namespace opdock::core {
 
-// The count of a provider's devices.
+// Number of a provider's devices.
 struct DeviceCount {
     int32_t count = 0;
-    std::string reason; // why it could not say
+    std::string reason; // why the provider could not count them
 
     bool operator==(const DeviceCount &) const = default;
 };
@@ -28,10 +28,10 @@ inline std::pair<int32_t, int32_t> device_key(DLDevice device) {
     return {static_cast<int32_t>(device.device_type), device.device_id};
 }
 
-// Safe to use from any thread. No lock is held while a provider is asked.
+// Safe to use from any thread. Holds no lock while it queries a provider.
 class Devices {
   public:
-    // Runs a vendor's device_query_command; "" when the device is there, else why not.
+    // Runs a vendor's device_query_command. Returns "" if the device is present, else why not.
     using Ask = std::function<std::string(const std::string &command)>;
 
     Devices(const opdock_host_api &api, Ask ask);
@@ -40,52 +40,52 @@ class Devices {
     Devices &operator=(const Devices &) = delete;
 
     const opdock_host_api &api() const { return api_; }
-    // Empty before the first were published.
+    // Empty before the first publish().
     const DeviceProviders &providers() const { return *providers_.load(std::memory_order_acquire); }
-    // `providers` have to live as long as this.
+    // `providers` must outlive this.
     void publish(const DeviceProviders &providers) { providers_.store(&providers, std::memory_order_release); }
 
     // "cuda:1"
     std::string text(DLDevice device) const { return device_text(providers(), device); }
-    // The provider of a device that calls have to make current; null for the CPU and types nobody provides.
+    // The provider of a device that calls must make current; null for the CPU and for types without a provider.
     const DeviceProvider *provider_to_enter(DLDevice device) const;
-    // Makes the device current for this thread, where that means anything, as long as what is returned lives.
+    // Makes the device current for this thread, if that applies, for the lifetime of the returned object.
     CurrentDevice enter(DLDevice device) const { return {api_, provider_to_enter(device), device.device_id}; }
     bool is_capturing(DLDevice device, void *stream) const;
 
     DeviceCount count(const DeviceProvider &provider) const;
-    // The properties that the provider states. Null where the device is not there, or its provider failed to state
-    // them. Valid as long as this.
+    // Properties from the device's provider. Null if the device is missing, or if its provider failed to report them.
+    // Valid as long as this.
     const opdock_device_properties *properties(DLDevice device) const;
-    // Empty where nobody says.
+    // Empty if unknown.
     std::string architecture(DLDevice device) const;
-    // The same of what is known, without asking; false where nobody asked yet.
+    // Like architecture(), from the cache only; false if it has not been queried yet.
     bool known_architecture(DLDevice device, std::string *architecture) const;
-    // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other. Of a type that
-    // nobody provides every index that machines have is taken to be there.
+    // "there is no device cuda:7: ..." if the provider lacks the device; otherwise empty. If a type has no provider,
+    // every index that real machines can have is considered present.
     std::string missing(DLDevice device) const;
-    // Why the device of the implementation's vendor is not there, by the vendor's device_query_command; empty when it
-    // is, when there is no such command, and where a provider counts devices of the type.
+    // Runs the vendor's device_query_command: why the device of the implementation's vendor is not present. Empty if it
+    // is, if there is no such command, and if a provider counts devices of the type.
     std::string query(const Implementation &implementation, DLDevice device) const;
-    // The same; while the command runs, others who need its answer wait.
+    // Runs a command of this kind; while it runs, other threads that need its answer wait.
     std::string query(const std::string &command) const;
 
-    // Nothing is tried any more on a device that was lost. True the first time.
+    // Marks the device as lost; nothing is tried on it any more. Returns true the first time.
     bool lose(DLDevice device, const std::string &message);
-    // Throws Error: OPDOCK_INVALID_ARGUMENT for a missing device, OPDOCK_DEVICE_LOST for one that was lost.
+    // Throws Error: OPDOCK_INVALID_ARGUMENT for a missing device, OPDOCK_DEVICE_LOST for a lost one.
     void check(DLDevice device) const;
 
-    // Answers of providers.
+    // Cached answers of providers.
     struct Answers {
         std::map<const DeviceProvider *, DeviceCount> counts;
-        std::map<std::pair<int32_t, int32_t>, const opdock_device_properties *> properties; // null: it could not say
+        std::map<std::pair<int32_t, int32_t>, const opdock_device_properties *> properties; // null: the provider failed
     };
-    // Forgets what was answered, commands of vendors included, and returns it.
+    // Discards and returns the cached answers, including those of vendors' commands.
     Answers forget();
-    // Asks again what was asked before; true when an answer is another one.
+    // Repeats earlier queries; true if an answer has changed.
     bool differs_from(const Answers &before) const;
 
-    // In a forked child: abandons what threads of the parent may have been changing.
+    // In a forked child: abandons state that threads of the parent may have been changing.
     void start_over_in_child();
 
   private:

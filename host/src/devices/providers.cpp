@@ -31,7 +31,7 @@ opdock_status cpu_count(const opdock_host_api * /*host*/, void * /*user_data*/, 
     return OPDOCK_OK;
 }
 
-// As the kernel names it; tuned configs of one model serve every machine with it.
+// The CPU model as the kernel names it; tuned configs of one model serve every machine with that model.
 std::array<char, 128> read_cpu_model() {
     std::array<char, 128> name{"cpu"};
     if (FILE *file = std::fopen("/proc/cpuinfo", "re")) {
@@ -94,7 +94,7 @@ opdock_status cpu_make_current(const opdock_host_api * /*host*/, void * /*user_d
 
 opdock_status cpu_allocate(const opdock_host_api *host, void * /*user_data*/, int32_t /*index*/, void * /*stream*/,
                            uint64_t bytes, void **memory) {
-    // Of sizes near the largest number, operator new rounds up past it.
+    // For sizes near the maximum, operator new overflows while rounding up.
     *memory = bytes > PTRDIFF_MAX ? nullptr : ::operator new (bytes, std::align_val_t{memory_alignment}, std::nothrow);
     return *memory != nullptr ? OPDOCK_OK : host->fail(host, OPDOCK_OUT_OF_MEMORY, "no memory left on the host");
 }
@@ -162,7 +162,7 @@ opdock_status cpu_stream_callback(const opdock_host_api * /*host*/, void * /*use
     return OPDOCK_OK;
 }
 
-// Names of DLPack's device types as frameworks have them, for tensors of one that no plugin provides.
+// DLPack's device types by the names that frameworks use, for tensors of types that no plugin provides.
 constexpr std::array<std::pair<int32_t, const char *>, 8> dlpack_types = {{{kDLCPU, "cpu"},
                                                                            {kDLCUDA, "cuda"},
                                                                            {kDLCUDAHost, "cuda-host"},
@@ -172,7 +172,7 @@ constexpr std::array<std::pair<int32_t, const char *>, 8> dlpack_types = {{{kDLC
                                                                            {kDLROCM, "rocm"},
                                                                            {kDLROCMHost, "rocm-host"}}};
 
-// Puts the function's name before what it said.
+// Prefixes the function's name to its message.
 void name_function(const char *function) {
     std::string said;
     said.swap(thread_state().message);
@@ -192,18 +192,18 @@ void CurrentDevice::enter(int32_t index) {
     if (before == index) {
         return;
     }
-    before_ = before; // also where the device cannot be entered: nothing is known then of which one is current
+    before_ = before; // also if make_current fails: the current device is unknown then
     status_ = call_plugin([&] { return table.make_current(&host_, table.user_data, index); });
     if (status_ != OPDOCK_OK) {
         name_function("make_current: ");
     }
 }
 
-// A failure is not reported here: the device fails again for whoever uses it next, and is reported there.
+// Does not report a failure: the device fails again on its next use and is reported there.
 void CurrentDevice::put_back() noexcept {
-    const Uncancellable host_work; // a destructor cannot be left
+    const Uncancellable host_work; // a destructor must not be cancelled
     ThreadState &thread = thread_state();
-    std::string said; // by what ran meanwhile, and not yet taken
+    std::string said; // message of code that ran meanwhile, not yet taken
     said.swap(thread.message);
     const uint32_t flags = thread.flags;
     const opdock_device_provider &table = provider_->table;

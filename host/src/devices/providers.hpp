@@ -1,5 +1,5 @@
-// Device types: the host's own "cpu", the table of those that plugins provide, which device is current, and how devices
-// are spelled.
+// Device types: the host's own "cpu", the table of types that plugins provide, the current device, and the spelling of
+// devices.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ std::shared_ptr<const DeviceProvider> cpu_provider();
 
 using DeviceProviders = std::vector<std::shared_ptr<const DeviceProvider>>;
 
-// Makes a device current for the calling thread as long as it lives, and puts back the one that was. For a device that
-// is current already it only asks; for a null provider it does nothing. Where it fails, status() says so, and the
+// Makes a device current for the calling thread during its lifetime, then restores the previous one. If the device is
+// already current, only queries it; does nothing for a null provider. On failure status() holds the error, and the
 // message is left as by fail().
 class [[nodiscard]] CurrentDevice {
   public:
@@ -49,20 +49,20 @@ class [[nodiscard]] CurrentDevice {
 
     const opdock_host_api &host_;
     const DeviceProvider *const provider_;
-    int32_t before_ = -1; // to be put back; negative: nothing
+    int32_t before_ = -1; // device to restore; negative: none
     opdock_status status_ = OPDOCK_OK;
 };
 
 // The first provider of the DLPack device type, or null.
 const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl_device_type);
 
-// The provider of the type, compared without case, or null.
+// The provider of the type (compared case-insensitively), or null.
 const DeviceProvider *find_provider(const DeviceProviders &providers, std::string_view type);
 
-// "cuda": the provider's name for the type, else DLPack's ("cuda", "rocm", ...), else "device-type-99".
+// "cuda": the provider's name of the type, else DLPack's ("cuda", "rocm", ...), else "device-type-99".
 std::string device_type(const DeviceProviders &providers, int32_t dl_device_type);
 
-// A name that DLPack has for a device type, whether or not anything here serves such devices.
+// True if DLPack has a device type of this name, whether or not it is provided here.
 bool is_dlpack_type(std::string_view name);
 
 // "cuda:1"
@@ -73,13 +73,13 @@ struct SpelledDevice {
     int32_t index = 0;
 };
 
-// The parts of "cuda" or "cuda:1", whatever the type; nothing where the index is none.
+// Splits "cuda" or "cuda:1", for any type; nullopt if the index is invalid.
 std::optional<SpelledDevice> split_device(std::string_view text);
 
-// "cuda" or "cuda:1", in any case; nothing for anything else.
+// Parses "cuda" or "cuda:1", case-insensitively; nullopt for anything else.
 std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text);
 
-// The same; throws Error(OPDOCK_INVALID_ARGUMENT) for anything else.
+// Like find_device, but throws Error(OPDOCK_INVALID_ARGUMENT) for anything else.
 DLDevice parse_device(const DeviceProviders &providers, std::string_view text);
 
 } // namespace opdock::core

@@ -16,7 +16,7 @@ namespace opdock::core {
 
 namespace {
 
-// The kernel of an implementation whose code may go.
+// The kernel of an implementation whose code may be unloaded.
 opdock_status run_while_there(const opdock_problem *problem, const opdock_call *call) {
     const Implementation &implementation = static_cast<const Attempt *>(problem->host_data)->implementation;
     const Tenancy::Visit visit(implementation.tenancy.get());
@@ -36,7 +36,7 @@ Attempt::~Attempt() {
     if (Tenancy *tenancy = implementation.tenancy.get()) {
         Tenancy::Plans &plans = tenancy->plans();
         const std::lock_guard lock(plans.mutex);
-        if (plans.held.erase(this) != 0) { // else it went with the code, or is a parent's
+        if (plans.held.erase(this) != 0) { // otherwise it went with the code or belongs to a parent process
             destroy_plan();
         }
         return;
@@ -45,9 +45,9 @@ Attempt::~Attempt() {
 }
 
 void Attempt::destroy_plan() noexcept {
-    const Uncancellable host_work; // a destructor cannot be left
+    const Uncancellable host_work; // a destructor must not be cancelled
     const Callbacks &callbacks = implementation.callbacks();
-    // Where that fails, what the plan holds of the host is still given back.
+    // If entering the device fails, the plan's host resources are still released.
     const CurrentDevice current = host.devices().enter(deployment.device());
     call_plugin([&] {
         callbacks.plan_destroy(&host.api(), callbacks.user_data, deployment.device(), problem.plan);
@@ -82,7 +82,7 @@ void Attempt::fill_problem(const CallShape &shape) {
     const Signature &form = *implementation.form;
     const bool shorter = form.n_params() != shape.signature->n_params();
     if (shorter) {
-        // The longer form appends parameters to inputs and to outputs: leave those out.
+        // The longer form appends parameters to inputs and to outputs: leave them out.
         const size_t full_inputs = shape.signature->inputs.size();
         first_ = {0};
         for (size_t p = 0; p < form.n_params(); ++p) {
@@ -152,8 +152,8 @@ opdock_status Attempt::choose_config(const TuneConfig *given) {
     return OPDOCK_OK;
 }
 
-// Chooses what the implementation's function says, or the defaults: it may have no function, no opinion, or one that
-// `where` excludes.
+// Chooses the config that the implementation's heuristic returns, or the defaults if there is no
+// heuristic, if it has no opinion, or if `where` excludes its config.
 opdock_status Attempt::ask_heuristic(const DeploymentTuning *tuning) {
     for (const Knob &knob : implementation.knobs) {
         chosen.config.push_back(knob.default_value);
@@ -202,7 +202,7 @@ std::string Attempt::misalignment(const CallShape &shape, void *const *data) con
 
 opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
     if (is_declined) {
-        return OPDOCK_UNSUPPORTED; // `reason` has its answer
+        return OPDOCK_UNSUPPORTED; // `reason` holds its answer
     }
     const Tenancy::Visit visit(implementation.tenancy.get());
     if (visit.is_refused()) {
@@ -212,7 +212,7 @@ opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const T
     if (availability.answer != Availability::yes) {
         return declined("not available: " + availability.reason);
     }
-    const Callbacks &callbacks = implementation.callbacks(); // of a plugin that is open
+    const Callbacks &callbacks = implementation.callbacks(); // the plugin is open by now
     opdock_status status = check_limits(shape);
     if (status != OPDOCK_OK) {
         return status;

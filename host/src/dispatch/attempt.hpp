@@ -1,4 +1,4 @@
-// An implementation made ready for one problem: the problem it is given, its config, plan and workspace size.
+// An implementation prepared for one problem: the problem it is given, its config, its plan and its workspace size.
 #pragma once
 
 #include <atomic>
@@ -24,51 +24,51 @@ struct Attempt {
     Attempt &operator=(const Attempt &) = delete;
     ~Attempt();
 
-    // Makes it ready for `shape`, which must outlive it. On OPDOCK_OK the kernel may be called; otherwise `reason` says
-    // why not: OPDOCK_UNSUPPORTED for a limit stated as data and what the plugin's functions return. With
-    // `ask_supports`, `supports` is asked too. `given` is the config to use, where that is not to be chosen.
+    // Prepares it for `shape`, which must outlive it. After OPDOCK_OK the kernel may be called; otherwise `reason` says
+    // why not: OPDOCK_UNSUPPORTED for a declared limit, else the status that the plugin's function returned.
+    // `ask_supports`: call `supports` as well. `given`: the config to use instead of a chosen one.
     opdock_status prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given = nullptr);
-    // The first part of that: the problem and its config, without plan and workspace size. To know what would be used.
+    // The first part of prepare(): the problem and its config, but no plan or workspace size. Shows what would be used.
     opdock_status choose(const CallShape &shape, bool ask_supports, const TuneConfig *given = nullptr);
 
-    // By the implementation's function, which is there.
+    // Calls the implementation's plan_destroy, which must exist.
     void destroy_plan() noexcept;
 
-    // Why it cannot take the tensors at these addresses; empty when it can.
+    // The reason why it cannot take the tensors at these addresses; empty when it can.
     std::string misalignment(const CallShape &shape, void *const *data) const;
 
     CallHost &host;
     Deployment &deployment;
     const Implementation &implementation;
-    // Whether the call uses nothing that the form of the signature it knows lacks.
+    // True if the call uses nothing that is missing from the form of the signature that the implementation knows.
     bool fits = true;
     bool ready = false;
-    bool is_declined = false; // `supports` declined the problem, and is not asked again
-    // Nothing but the kernel has to be called, its device being current: no workspace, no other form.
+    bool is_declined = false; // `supports` declined the problem and is not called again
+    // Only the kernel has to be called, with its device current: no workspace, no shorter form.
     bool plain = false;
-    // How many calls to other ops its kernel has under way: until they return, it must not go.
+    // Calls to other ops that its kernel has under way. The attempt must not be destroyed until they return.
     std::atomic<uint32_t> pins{0};
-    opdock_kernel kernel = nullptr;      // when it is ready
-    struct Prepared *prepared = nullptr; // that owns this; null where a thread does
-    // The row of the memo's thread. A prepared call, which any thread may run, has CallCounts::first_rows.
+    opdock_kernel kernel = nullptr;      // set when it is ready
+    struct Prepared *prepared = nullptr; // owns this attempt; null where a thread owns it
+    // The row of the thread that owns the memo. A prepared call, which any thread may run, has CallCounts::first_rows.
     CountRow *counts = nullptr;
-    uint64_t alignment_mask = 0; // of every data pointer, where it asks for more than the dtypes do
+    uint64_t alignment_mask = 0; // for every data pointer, where it needs more than the dtypes do
     uint64_t workspace_size = 0;
     opdock_problem problem = {};
     const DeviceProvider *provider = nullptr; // null: no device to make current
-    // For an implementation that knows a shorter form: which of the shape's tensors it is given, in order.
+    // For an implementation that knows a shorter form: indices of the shape's tensors that it is given, in order.
     std::vector<uint32_t> map;
-    // The call's, also those that a shorter form lacks: another implementation of the chain may know them.
+    // The call's attributes, also those missing from a shorter form: another implementation of the chain may know them.
     std::vector<opdock_value> attributes;
     std::string reason;
-    bool is_tuned = true;              // false: what tuning found does not count
-    bool is_observed = true;           // false: its calls are none of the program's
-    bool explains_config = false;      // the origin of the config is wanted
-    ChosenConfig chosen;               // the config, and why that; problem.knobs points to it
-    std::vector<std::string> excluded; // what `where` excludes for the call, where an explanation is wanted
+    bool is_tuned = true;              // false: tuning results are ignored
+    bool is_observed = true;           // false: its calls are not the program's own
+    bool explains_config = false;      // explain the origin of the config
+    ChosenConfig chosen;               // the config and why it was chosen; problem.knobs points to it
+    std::vector<std::string> excluded; // configs that `where` excludes for the call, where an explanation is wanted
     std::atomic<uint64_t> observed_calls{0};
-    ObservedCall observed; // where the host is observed: `kernel` calls the implementation's through it
-    Shadow shadow;         // where calls of the op have shadows: `kernel` calls the above through it
+    ObservedCall observed; // set when the host is observed: `kernel` then calls the implementation's kernel through it
+    Shadow shadow;         // set when the op has shadows: `kernel` then calls the above through it
 
   private:
     opdock_status declined(const std::string &why);
@@ -79,8 +79,8 @@ struct Attempt {
     void put_observer_before_kernel(const CallShape &shape);
     void put_shadow_beside_kernel();
 
-    std::vector<const DLTensor *> tensors_; // of the shorter form
-    std::vector<uint32_t> first_;           // of the shorter form
+    std::vector<const DLTensor *> tensors_; // used by the shorter form
+    std::vector<uint32_t> first_;           // used by the shorter form
 };
 
 } // namespace opdock::core

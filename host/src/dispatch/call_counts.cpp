@@ -26,7 +26,7 @@ CallCounts::~CallCounts() {
 }
 
 CountRow &CallCounts::row(uint32_t thread) {
-    const auto number = static_cast<uint32_t>(std::bit_width((thread / n_first + 1) | 1u)) - 1; // of a block
+    const auto number = static_cast<uint32_t>(std::bit_width((thread / n_first + 1) | 1u)) - 1; // index of the block
     const uint32_t before = n_first * ((1u << number) - 1);
     std::atomic<CountRow *> &block = blocks_.at(number);
     CountRow *rows = block.load(std::memory_order_acquire);

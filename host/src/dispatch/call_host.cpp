@@ -45,12 +45,12 @@ void CallHost::end_calls() {
     }
     Ledger &book = ledger();
     tell_left_out();
-    book.memos.clear(); // their plans go before the state of the devices
+    book.memos.clear(); // their plans must go before the device states
     for (const auto &[key, deployment] : book.deployments) {
         deployment->finish();
     }
     if (observer_) {
-        observer_->finish(); // memos have told their counts
+        observer_->finish(); // memos have reported their counts by now
     }
 }
 
@@ -123,12 +123,12 @@ void CallHost::publish_catalog(Catalog next) {
         devices_.publish(published.providers);
         ops_.store(kept_ops, std::memory_order_release);
         publish(book);
-        // Last: whoever finds an op by name finds its handle pointing to a target.
+        // Last: a handle found by name must already point to a target.
         names_.store(kept_names, std::memory_order_release);
     } catch (...) {
-        // No memory: nothing of it was in force. Whoever listed plugins meanwhile saw one that is gone again.
+        // Out of memory: undo everything. A concurrent listing of plugins may have seen one that is gone again.
         catalog_.store(catalog_before, std::memory_order_release);
-        if (catalog_before != nullptr) { // else nothing was, and the host does not open
+        if (catalog_before != nullptr) { // otherwise nothing was published, and the host does not open
             devices_.publish(catalog_before->providers);
         }
         ops_.store(before, std::memory_order_release);
@@ -175,7 +175,7 @@ void CallHost::refuse_when_frozen(const char *what) const {
     }
 }
 
-// The process's policy under one that is strict everywhere.
+// Publishes the process's policy under one that is strict everywhere.
 void CallHost::publish_frozen(bool frozen) {
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);

@@ -12,7 +12,7 @@ constinit thread_local opdock::core::ThreadState *opdock_thread_state
 namespace opdock::core {
 namespace {
 
-// A pthread key, because a thread_local object with a destructor would cost every access a guard.
+// A pthread key: a thread_local object with a destructor would add a guard to every access.
 pthread_key_t destructor_key() {
     static const pthread_key_t key = [] {
         pthread_key_t made = 0;

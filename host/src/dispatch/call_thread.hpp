@@ -1,4 +1,4 @@
-// The state of a thread's calls, beside the state that load/thread_state.hpp has.
+// Per-thread state of calls, in addition to the state in load/thread_state.hpp.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ struct Implementation;
 struct Policy;
 struct View;
 
-// A call that this thread made. The memo may be dead; the id is then no target's any more, so compare it before
-// touching the memo. Ids are never used twice in a process.
+// A call that this thread made. The memo may be dead; no target has that target_id any more, so
+// compare the id before using the memo. Ids are never reused in a process.
 struct Way {
     uint64_t target_id = 0;
     uint64_t host_id = 0;
@@ -31,7 +31,7 @@ struct Slot {
     std::array<Way, n_ways> ways;
 };
 
-// An implementation that is running on this thread and called another op.
+// An implementation that is running on this thread and has called another op.
 struct Frame {
     const Implementation *implementation;
     const Frame *previous;
@@ -41,33 +41,33 @@ struct Frame {
 struct Scope {
     CallHost *host;
     uint64_t host_id;
-    std::shared_ptr<const Policy> policy; // pushed
-    std::shared_ptr<const View> view;     // what the whole stack amounts to; valid for policy_generation
+    std::shared_ptr<const Policy> policy; // as pushed
+    std::shared_ptr<const View> view;     // result of the whole stack; valid for policy_generation
     uint64_t policy_generation;
 };
 
 struct Launch {
-    uint64_t host_id; // the implementation is gone when the host is
+    uint64_t host_id; // `implementation` dangles once this host is gone
     const Implementation *implementation;
     DLDevice device;
 };
 
 struct CallThread : ThreadState {
     uint32_t n_slots = 0;
-    uint32_t number = 0; // of the living threads that have a state, no other has it
-    // The last call of each op, by handle index modulo n_latest: what the hot path looks at. Copies of ways in slots.
+    uint32_t number = 0; // unique among living threads that have a state
+    // The last call of each op, by handle index modulo n_latest, for the hot path. Copies of ways in slots.
     static constexpr size_t n_latest = 64;
     std::array<Way, n_latest> latest;
-    std::unique_ptr<Slot> *slots = nullptr; // n_slots of them, by handle index
+    std::unique_ptr<Slot> *slots = nullptr; // n_slots pointers, by handle index
     const Frame *active = nullptr;
     std::vector<std::unique_ptr<Slot>> slot_storage;
     std::vector<Scope> scopes;
-    std::vector<std::array<int64_t, OPDOCK_MAX_RANK>> inferred_shapes; // that opdock_infer_outputs gave last
-    // The last launches on devices other than the CPU, for the message of a lost device.
+    std::vector<std::array<int64_t, OPDOCK_MAX_RANK>> inferred_shapes; // returned by the last opdock_infer_outputs
+    // The last launches on devices other than the CPU, used in the message about a lost device.
     std::array<Launch, 8> launches = {};
     uint32_t n_launches = 0;
     TraceCursor trace;
-    bool is_in_shadow = false; // runs a shadow, whose calls have none
+    bool is_in_shadow = false; // a shadow is running; its calls have no shadows
 
     Slot &slot(uint32_t index);
 };
@@ -82,7 +82,7 @@ inline CallThread *known_call_thread() {
     return static_cast<CallThread *>(opdock_thread_state);
 }
 
-// True where a kernel or plan_create of it is running on the thread, and called for another op.
+// True if its kernel or plan_create is running on the thread and has called another op.
 inline bool is_active(const CallThread &thread, const Implementation &implementation) {
     for (const Frame *frame = thread.active; frame != nullptr; frame = frame->previous) {
         if (frame->implementation == &implementation) {

@@ -7,9 +7,9 @@
 // points the handles to another view's targets, which may be an old one; a change of catalog, health or availability
 // starts a new epoch with new views.
 //
-// A view of the process lives as long as the host, since calls read it without a lock. One of a scope is held by the
-// threads that are in such a scope, and a few that nobody is in are kept for the next: how many policies a program
-// makes up has no bound.
+// A view of the process lives as long as the host, since calls read it without a lock. A view of a
+// scope is held by the threads in such a scope; a few unused ones are kept for reuse, but not all,
+// since a program may create any number of policies.
 #pragma once
 
 #include <atomic>
@@ -35,28 +35,28 @@ struct Link {
 };
 
 struct Chain : std::enable_shared_from_this<Chain> {
-    const Chain *older = nullptr; // of the same op in the same view, which owns both
+    const Chain *older = nullptr; // of the same op in the same view; the view owns both
     const CatalogOp *op;
     DLDevice device;
     std::vector<uint32_t> dtypes;
-    bool scoped = false; // under the scopes of a thread
+    bool scoped = false; // created under the scopes of a thread
     Decision decision;
-    std::vector<Link> links; // what is left to try, in order
-    // When one that failed too often may be tried again; such a chain keeps out of the quick way.
+    std::vector<Link> links; // implementations left to try, in order
+    // The time of the next retry of one that failed too often. Such a chain is kept off the quick way.
     std::optional<Deployment::Clock::time_point> retry_at;
-    // Who served the last call, as the log has it; null while the log owes a line. Changes that come too quickly for a
-    // line each are counted.
+    // The implementation that served the last call, as logged; null while a line is owed. Changes that
+    // come too quickly for a line each are counted.
     mutable std::atomic<const Implementation *> serving{nullptr};
     mutable std::atomic<const Implementation *> served_last{nullptr};
     mutable LinePause changes;
-    // A bit for each link and what became of it when it was first tried, as far as the log has told of both. What it
-    // has not told of waits for no pause.
+    // One bit per link and outcome of its first try, set once logged. An outcome not logged yet is
+    // written without a pause.
     mutable std::atomic<uint64_t> told_reasons{0};
-    // The same with another link in front, for calls that `measured` has so. Guarded by the ledger's lock; the view
-    // owns them.
+    // The same chain with another link in front, for calls where `measured` selected it. Guarded by
+    // the ledger's lock; owned by the view.
     mutable std::vector<const Chain *> measured;
 
-    // The log tells of the next change at once. Under the ledger's lock.
+    // Makes the log report the next change at once. Requires the ledger's lock.
     void forget_serving() const {
         serving.store(nullptr, std::memory_order_relaxed);
         changes.end();
@@ -75,17 +75,17 @@ struct View : std::enable_shared_from_this<View> {
     const Catalog &catalog;
     const uint64_t epoch;
     const PolicyStack policy;
-    const Policy flattened; // two stacks that come to the same share a view
+    const Policy flattened; // stacks with equal results share a view
     // By OpEntry::number; null until first needed.
     mutable std::vector<std::atomic<const Target *>> targets;
 
     // Guarded by the ledger's lock.
-    mutable bool is_of_process = false; // or was
+    mutable bool is_of_process = false; // is, or was, a view of the process
     mutable std::vector<std::unique_ptr<const Target>> kept_targets;
     mutable std::vector<std::shared_ptr<const Chain>> kept_chains;
 };
 
-// An op of a host. What a handle really is.
+// An op of a host. Every handle points to one.
 struct OpEntry : opdock_op {
     std::string name;
     CallHost *host = nullptr;
@@ -108,12 +108,12 @@ struct Target : opdock_target {
     }
 };
 
-// Both destroy targets, and so come after what a target is.
+// Both destroy targets, so they follow the definition of Target.
 inline View::View(const Catalog &of, uint64_t in_epoch, PolicyStack under, Policy as_one, size_t n_ops)
     : catalog(of), epoch(in_epoch), policy(std::move(under)), flattened(std::move(as_one)), targets(n_ops) {}
 inline View::~View() = default;
 
-// A target, and what keeps it.
+// A target and the view that keeps it alive.
 struct HeldTarget {
     std::shared_ptr<const View> view;
     const Target *target;

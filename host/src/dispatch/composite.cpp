@@ -14,7 +14,7 @@
 namespace opdock::core {
 namespace {
 
-// Marks the implementation that calls another op as active on this thread.
+// Marks an implementation as active on this thread while it calls another op.
 class ActiveFrame {
   public:
     ActiveFrame(CallThread &thread, Attempt &attempt)
@@ -39,7 +39,7 @@ class ActiveFrame {
     Frame frame_;
 };
 
-// The host's own statuses mean nothing to the caller of a kernel.
+// Maps the host's own statuses, which mean nothing to the caller of a kernel, to those of a plugin.
 opdock_status plugin_status(opdock_status status) {
     switch (status) {
     case OPDOCK_UNKNOWN_OP:
@@ -53,7 +53,7 @@ opdock_status plugin_status(opdock_status status) {
     }
 }
 
-// A status of the host, and its message left as a plugin's, so that a kernel may return it as it is.
+// Converts a status of the host and leaves its message as a plugin's, so that a kernel may return it unchanged.
 opdock_status passed_on(opdock_status status) {
     if (status != OPDOCK_OK) {
         leave_message(opdock_last_error());
@@ -61,7 +61,7 @@ opdock_status passed_on(opdock_status status) {
     return plugin_status(status);
 }
 
-// Does `work` for the kernel that was given `from`, whose implementation is active meanwhile.
+// Runs `work` for the kernel that was given `from`, with its implementation marked as active.
 template<class Work>
 opdock_status inside_kernel(const opdock_problem *from, Work work) {
     try {

@@ -23,7 +23,7 @@ uint64_t count_elements(const DLTensor &tensor) {
 CpuCopies::CpuCopies(const Devices &devices, const Signature &signature, const Bound &bound, const opdock_args &args)
     : device_(devices, bound.device, args.stream), cpu_(devices, cpu, nullptr), tensors_(bound.tensors), args_(args) {
     const DeviceInUse current(device_);
-    copies_.reserve(tensors_.size()); // calls point to them
+    copies_.reserve(tensors_.size()); // args_ points to these tensors
     memory_.reserve(tensors_.size());
     const size_t n_inputs = signature.inputs.size();
     for (size_t p = 0; p + 1 < bound.first.size(); ++p) {
@@ -77,14 +77,14 @@ void CpuCopies::copy_back() const {
         const auto bytes = static_cast<int64_t>(bytes_of(tensor.dtype));
         auto *to = static_cast<std::byte *>(first_element(copy.theirs));
         const auto *from = static_cast<const std::byte *>(tensor.data);
-        // The last dims, as many as are packed, are copied at once.
+        // Copies the packed trailing dims in one piece.
         int32_t outer = tensor.ndim;
         int64_t run = 1;
         while (outer > 0 &&
                (tensor.strides == nullptr || tensor.strides[outer - 1] == run || tensor.shape[outer - 1] == 1)) {
             run *= tensor.shape[--outer];
         }
-        if (copy.is_dense) { // in whatever order
+        if (copy.is_dense) { // in any order of dims
             int64_t lowest = 0;
             for (int32_t d = 0; tensor.strides != nullptr && d < tensor.ndim; ++d) {
                 lowest += std::min<int64_t>(0, tensor.strides[d] * (tensor.shape[d] - 1));

@@ -11,16 +11,16 @@ namespace opdock::core {
 
 class CpuCopies {
   public:
-    // Copies what the op reads, in the order of the call's stream, and waits for it. Tensors of `bound` that live on
-    // the host stay where they are. Throws Error.
+    // Copies the op's inputs in the order of the call's stream and waits for the copies. Tensors of
+    // `bound` that live on the host are not copied. Throws Error.
     CpuCopies(const Devices &devices, const Signature &signature, const Bound &bound, const opdock_args &args);
     CpuCopies(const CpuCopies &) = delete;
     CpuCopies &operator=(const CpuCopies &) = delete;
     ~CpuCopies() = default;
 
-    // The call there.
+    // The call's arguments on the CPU.
     const opdock_args &args() const { return args_; }
-    // Copies what the op writes, element for element where strides leave gaps, and waits for it. Throws Error.
+    // Copies the op's outputs back, element by element where strides leave gaps, and waits for it. Throws Error.
     void copy_back() const;
 
   private:

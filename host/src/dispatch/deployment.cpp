@@ -12,7 +12,7 @@
 
 namespace opdock::core {
 
-// One inside of another waits for nobody: two threads could wait for each other.
+// A nested one never waits: two threads could wait for each other.
 class Deployment::Asking {
   public:
     explicit Asking(Deployment &deployment) : lock_(deployment.asking_, std::defer_lock), asker_(deployment.asker_) {
@@ -70,7 +70,7 @@ Availability Deployment::known_availability() const {
 }
 
 Availability Deployment::ask_availability() {
-    if ((thread_state().flags & ThreadState::registering) != 0) { // and asked for an explanation, say
+    if ((thread_state().flags & ThreadState::registering) != 0) { // for example by asking for an explanation
         return {Availability::no, "a plugin's entry must not call ops: it only says what the plugin brings"};
     }
     if (asker_ == std::this_thread::get_id()) {
@@ -82,7 +82,7 @@ Availability Deployment::ask_availability() {
         }
     }
     const Tenancy::Visit visit(implementation_.tenancy.get());
-    if (visit.is_refused()) { // for good, so that whoever decides goes on to others
+    if (visit.is_refused()) { // for good, so a decision moves on to other implementations
         const std::lock_guard lock(mutex_);
         availability_ = {Availability::no, Tenancy::gone};
         return availability_;
@@ -159,13 +159,13 @@ DeploymentTuning *Deployment::tuning() {
 
 void Deployment::finish() {
     if (asker_ == std::this_thread::get_id()) {
-        return; // it calls exit()
+        return; // the function being asked called exit()
     }
     const Asking asking(*this);
     if (initialized_) {
         initialized_ = false;
         const Callbacks &callbacks = implementation_.callbacks();
-        // Where that fails, what the state holds of the host is still given back.
+        // If entering the device fails, the state's host resources are still released.
         const CurrentDevice current = host_.devices().enter(device_);
         call_plugin([&] {
             callbacks.device_fini(&host_.api(), callbacks.user_data, device_, state_);

@@ -1,5 +1,5 @@
-// call_target is the hot path; what it does and does not do is measured in tests/bench. Everything that happens once in
-// a while is a function of its own, so that the path stays straight.
+// call_target is the hot path; tests/bench measures what it does and does not do. Anything rare is in
+// a function of its own, to keep the path straight.
 #include "dispatch/dispatch.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace opdock::core {
 namespace {
 
-// `why`, and who would serve on the CPU if the policy had it so.
+// `why`, extended by the implementation that would serve on the CPU if the policy allowed it.
 Error with_cpu_hint(const CallHost &host, const OpEntry &op, const OpPolicy &policy, const Bound &bound,
                     const Error &why) {
     constexpr DLDevice cpu{kDLCPU, 0};
@@ -35,7 +35,7 @@ Error with_cpu_hint(const CallHost &host, const OpEntry &op, const OpPolicy &pol
                                       why.what(), there.chain.front().impl_id)};
 }
 
-// What nothing on a device serves, as `why` says, the CPU does where the policy has it so; else throws `why`.
+// Makes a call on the CPU that nothing on the device serves, if the policy allows it; otherwise throws `why`.
 opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, const Bound &bound,
                           const opdock_args &args, const Error &why) {
     const bool nobody_serves = why.status() == OPDOCK_ALL_DROPPED || why.status() == OPDOCK_ALL_FAILED;
@@ -74,7 +74,7 @@ opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, c
                                            policy.source(settings::fallback_to_cpu), opdock_last_error()));
 }
 
-// The calls of this thread, newest first.
+// Tries the previous calls of this thread, newest first.
 [[gnu::noinline]] opdock_status look_back(const Target &target, OpEntry &op, const opdock_args &args) {
     CallThread &thread = *known_call_thread();
     Way &latest = thread.latest[op.index % CallThread::n_latest];
@@ -110,8 +110,8 @@ constexpr QuickWay quick_way_of() {
     return {call_or_look_back<Matching>, attempt<Matching>};
 }
 
-// A thread without a state yet, with scopes, inside a kernel that calls another op, or with a message of an earlier
-// kernel's that is not about this call.
+// Handles a thread that has no state yet, has scopes, is inside a kernel that calls another op, or
+// still holds a message from an earlier kernel.
 [[gnu::noinline]] opdock_status call_in_context(OpEntry &op, const opdock_args &args) {
     CallThread *thread = known_call_thread();
     if (thread == nullptr) {
@@ -215,7 +215,7 @@ opdock_status leave_current_exception() noexcept {
         }
     } catch (...) { // no memory even for the message
         if (opdock_thread_state != nullptr) {
-            opdock_thread_state->error = "out of memory"; // so short that it needs none
+            opdock_thread_state->error = "out of memory"; // short enough to need no allocation
         }
         return OPDOCK_OUT_OF_MEMORY;
     }
@@ -229,8 +229,8 @@ bool is_pinned(const CallHost &host, const Way &way) {
                        [](const auto &attempt) { return attempt->pins.load(std::memory_order_relaxed) != 0; });
 }
 
-// The memo of this thread for a call that was validated, made when there is none. `given` is what the caller gave,
-// `args` the same with all fields.
+// This thread's memo for a validated call, created if there is none. `given`: the caller's arguments;
+// `args`: the same with all fields.
 Memo &memo_for(CallHost &host, CallThread &thread, const OpEntry &op, const Target &target, const Bound &bound,
                const opdock_args &given, const opdock_args &args, Pointers &pointers) {
     Slot &slot = thread.slot(op.index);
@@ -245,14 +245,14 @@ Memo &memo_for(CallHost &host, CallThread &thread, const OpEntry &op, const Targ
         pointers.aliased = false;
     }
     std::shared_ptr<const Chain> chain = host.chain_for(target, bound.device, bound.dtypes);
-    // Publishing the chain gave the op a new target; remember the call under that one. Where another policy came in
-    // force meanwhile, the one that was gives way to no call any more.
+    // Publishing the chain gave the op a new target; remember the call under that one. If another
+    // policy came into force meanwhile, calls no longer use the old one.
     const Target &current = host.target_of(op, thread);
     const uint64_t target_id = current.find(bound.device, bound.dtypes) == chain.get() ? current.id : target.id;
     chain = host.chain_for_call(std::move(chain), *target.view, bound);
     Memo &memo = host.adopt(std::make_unique<Memo>(std::move(chain), bound, args, given.struct_size, host));
-    // The oldest way goes, unless its kernel is further up this thread's stack. When all are, the slot is deeper than a
-    // kernel can nest: implementations never call themselves.
+    // The oldest way is dropped, unless its kernel is further up this thread's stack. They cannot all
+    // be: the slot is deeper than kernels can nest, since implementations never call themselves.
     auto oldest = slot.ways.end() - 1;
     while (oldest != slot.ways.begin() && is_pinned(host, *oldest)) {
         --oldest;
@@ -278,7 +278,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
         if (target == nullptr) {
             target = &host.target_of(op, thread);
         }
-        const std::shared_ptr<const View> kept = target->view->shared_from_this(); // whatever the plugins' code does
+        const std::shared_ptr<const View> kept = target->view->shared_from_this(); // held: plugins' code may run
         const CatalogOp &declared = target->view->catalog.declared(op.name);
         const Bound bound = bind(*declared.signature, args);
         host.devices().check(bound.device);
@@ -298,7 +298,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
             attributes = bound.attributes;
             for (size_t i = 0; i < attributes.size(); ++i) {
                 if (points_elsewhere(attributes[i])) {
-                    attributes[i] = memo.shape.attributes[i]; // the same, and there for as long as the problem
+                    attributes[i] = memo.shape.attributes[i]; // equal, and alive as long as the problem
                 }
             }
             pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();

@@ -1,5 +1,5 @@
-// What calls found out and made: everything that is not an immutable published value. A forked child starts with a new
-// one and abandons the old, whose lock some thread of the parent may have held.
+// Results and objects of calls: everything except immutable published values. A forked child starts
+// with a new ledger and abandons the old one, whose lock a thread of the parent may have held.
 #pragma once
 
 #include <map>
@@ -32,7 +32,7 @@ struct Ledger {
     // Guards everything below. Never held while a plugin's code runs.
     std::mutex mutex;
 
-    std::vector<std::unique_ptr<const Catalog>> catalogs; // the current one last; older ones for those who still read
+    std::vector<std::unique_ptr<const Catalog>> catalogs; // the current one last; older ones for current readers
     std::vector<std::unique_ptr<const PolicyStack>> policies;
     std::vector<std::unique_ptr<OpEntry>> ops;
     std::vector<std::unique_ptr<const std::vector<OpEntry *>>> op_lists;
@@ -40,10 +40,10 @@ struct Ledger {
     std::vector<std::shared_ptr<View>> views; // oldest first
     std::map<std::pair<const Implementation *, std::pair<int32_t, int32_t>>, std::unique_ptr<Deployment>> deployments;
     std::unordered_map<Memo *, std::unique_ptr<Memo>> memos; // of all threads
-    // Who last served an op as the log has it; calls in scopes (true) are told apart from those under the process's
-    // policy.
+    // The implementation that last served an op, as logged. Calls in scopes (true) are kept apart from
+    // those under the process's policy.
     std::map<std::pair<std::string, bool>, std::string> serving;
-    std::set<std::pair<std::string, std::pair<int32_t, int32_t>>> told_cpu_fallbacks; // op and device
+    std::set<std::pair<std::string, std::pair<int32_t, int32_t>>> told_cpu_fallbacks; // (op, device) pairs
 };
 
 } // namespace opdock::core

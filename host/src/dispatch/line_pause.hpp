@@ -1,6 +1,6 @@
-// Keeps lines of the log that calls cause again and again from filling it. The first is written at once. After it comes
-// a pause of a second, after the next one twice as long a pause, up to an hour. What happens meanwhile is counted, and
-// the next line says how often. After an hour without such a line the pauses begin anew.
+// Limits log lines that calls would repeat again and again. The first line is written at once. A pause of a second
+// follows, then after each further line one twice as long, up to an hour. Events during a pause are counted, and the
+// next line reports the count. After an hour without such a line the pauses start over.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class LinePause {
     static constexpr Clock::duration calm = std::chrono::minutes(1);
 
     bool is_over(Clock::time_point now) const { return now >= until_.load(std::memory_order_relaxed); }
-    // After a line that was written. False when another thread began one for the same line first: it writes it.
+    // Begins the pause after a line that the caller writes. False during a pause and if another thread was first.
     bool begin(Clock::time_point now) {
         Clock::time_point until = until_.load(std::memory_order_relaxed);
         const bool is_calm = until == Clock::time_point::min() || now - until >= longest;
@@ -31,7 +31,7 @@ class LinePause {
         length_.store(std::min(2 * pause, longest), std::memory_order_relaxed);
         return true;
     }
-    // The next line comes at once.
+    // Lets the next line be written at once.
     void end() { until_.store(Clock::time_point::min(), std::memory_order_relaxed); }
 
     void count_left_out(Clock::time_point now) {
@@ -39,14 +39,14 @@ class LinePause {
         last_.store(now, std::memory_order_relaxed);
     }
     bool has_left_out() const { return left_out_.load(std::memory_order_relaxed) != 0; }
-    // Nothing was left out for some time: the line that is owed says how things are now.
+    // Nothing was left out for some time: the line that is owed can report the current state.
     bool is_settled(Clock::time_point now) const {
         return has_left_out() && now - last_.load(std::memory_order_relaxed) >= calm;
     }
-    // Since it was last asked.
+    // Returns the count since the last call of this function.
     uint64_t take_left_out() { return left_out_.exchange(0, std::memory_order_relaxed); }
 
-    // For lines that are alike: what to put behind this one, or nothing where it is to be left out.
+    // For similar lines: returns the suffix for this line, or nothing if the line is to be left out.
     std::optional<std::string> pass(Clock::time_point now) {
         if (!begin(now)) {
             count_left_out(now);
@@ -60,7 +60,7 @@ class LinePause {
     std::atomic<Clock::time_point> until_{Clock::time_point::min()};
     std::atomic<Clock::duration> length_{shortest};
     std::atomic<uint64_t> left_out_{0};
-    std::atomic<Clock::time_point> last_{Clock::time_point::min()}; // that was left out
+    std::atomic<Clock::time_point> last_{Clock::time_point::min()}; // time of the last event that was left out
 };
 
 } // namespace opdock::core

@@ -10,7 +10,7 @@
 namespace opdock::core {
 namespace {
 
-// The place in the chain where those begin that the tokens behind `measured` name; nothing without such a token.
+// The index in the chain of the first implementation that a token after `measured` kept; empty without `measured`.
 std::optional<size_t> first_measured(const Order &order, const std::vector<Kept> &chain) {
     const auto measured = std::find(order.begin(), order.end(), Token::of_kind(Kind::measured));
     if (measured == order.end()) {
@@ -22,7 +22,7 @@ std::optional<size_t> first_measured(const Order &order, const std::vector<Kept>
     return static_cast<size_t>(first - chain.begin());
 }
 
-// Moves the element at `from` to `to`, which is before it.
+// Moves the element at `from` forward to `to`, which precedes it.
 template<class T>
 void move_forward(std::vector<T> &all, size_t from, size_t to) {
     const auto at = [&](size_t place) { return all.begin() + static_cast<std::ptrdiff_t>(place); };

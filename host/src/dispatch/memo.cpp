@@ -12,7 +12,7 @@
 namespace opdock::core {
 namespace {
 
-// The attribute that the caller's i-th is; validation has seen to it that there is one.
+// The position in the signature of the caller's i-th attribute, which validation has found to exist.
 uint32_t position_of(const Signature &signature, const opdock_args &args, uint32_t i) {
     const char *name = args.attributes[i].name;
     if (name == nullptr) {
@@ -23,12 +23,12 @@ uint32_t position_of(const Signature &signature, const opdock_args &args, uint32
     return static_cast<uint32_t>(found - signature.attributes.begin());
 }
 
-// Whether validation looks at more of a value than its type. Of a bool too: it is 0 or 1.
+// True if validation checks more of a value than its type. This includes bool: it must be 0 or 1.
 bool is_checked(uint32_t type) {
     return type != OPDOCK_VALUE_INT && type != OPDOCK_VALUE_FLOAT;
 }
 
-// Tensors in host memory say nothing of the device.
+// False if all tensors are absent or in host memory, which does not determine the device.
 bool tells_device(const Signature &signature, const CallShape &shape) {
     for (uint32_t p = 0; p < signature.n_params(); ++p) {
         for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
@@ -45,11 +45,11 @@ bool tells_device(const Signature &signature, const CallShape &shape) {
 bool same_attribute_value(const opdock_value &expected, const opdock_value &given) {
     switch (given.type) {
     case OPDOCK_VALUE_NONE:
-        return true; // the default it was then
+        return true; // the default, as before
     case OPDOCK_VALUE_STRING:
         return given.count == expected.count && given.as.s != nullptr &&
-               std::strncmp(given.as.s, expected.as.s, size_t{given.count} + 1) == 0; // with the NUL at its end
-    case OPDOCK_VALUE_INTS: // their bits, as for doubles: a NaN is itself
+               std::strncmp(given.as.s, expected.as.s, size_t{given.count} + 1) == 0; // including the terminating NUL
+    case OPDOCK_VALUE_INTS: // compared bitwise, also doubles: a NaN equals itself
     case OPDOCK_VALUE_FLOATS:
         static_assert(sizeof(double) == sizeof(int64_t));
         return given.count == expected.count &&
@@ -62,11 +62,11 @@ bool same_attribute_value(const opdock_value &expected, const opdock_value &give
                                                 [](const opdock_text &one, const opdock_text &other) {
                                                     return one.size == other.size && one.text != nullptr &&
                                                            std::strncmp(one.text, other.text, one.size + 1) ==
-                                                               0; // with the NUL at its end
+                                                               0; // including the NUL
                                                 })));
     case OPDOCK_VALUE_FLOAT:
-        return std::bit_cast<uint64_t>(given.as.f) == std::bit_cast<uint64_t>(expected.as.f); // a NaN is itself
-    default: // an int may have been taken for a float
+        return std::bit_cast<uint64_t>(given.as.f) == std::bit_cast<uint64_t>(expected.as.f); // a NaN equals itself
+    default: // an int may have been given for a float
         return expected.type == OPDOCK_VALUE_FLOAT ? expected.as.f == static_cast<double>(given.as.i)
                                                    : expected.as.i == given.as.i;
     }
@@ -74,7 +74,7 @@ bool same_attribute_value(const opdock_value &expected, const opdock_value &give
 
 namespace {
 
-// In line: names are short, and a program that uses them compares them at each call.
+// Inlined: names are short, and programs that use them compare them at every call.
 inline bool same_text(const char *a, const char *b) {
     while (*a == *b && *a != '\0') {
         ++a;
@@ -166,7 +166,7 @@ Memo::Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_arg
         const bool other_form = implementation.form->n_params() != signature.n_params() ||
                                 implementation.form->attributes.size() != signature.attributes.size();
         attempt->fits = !other_form || fits_form(*implementation.form, signature, bound);
-        const Callbacks &callbacks = implementation.callbacks(); // what is there is known before they can be called
+        const Callbacks &callbacks = implementation.callbacks(); // known before they can be called
         every_value_matters |= other_form || callbacks.plan_create != nullptr || callbacks.heuristic != nullptr ||
                                callbacks.workspace_size != nullptr || callbacks.supports != nullptr;
     }
@@ -186,7 +186,7 @@ Memo::Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_arg
         list_sizes.assign(args.list_sizes, args.list_sizes + args.n_lists);
     }
     reads_device = !tells_device(signature, shape);
-    // Trailing optional parameters that the caller left out would be holes between what it gave.
+    // Omitted trailing optional parameters would leave gaps between the given ones.
     repeats &= shape.n_tensors <= max_tensors && args.n_lists == 0 && !reads_device &&
                args.n_inputs == shape.n_input_tensors && args.n_inputs + args.n_outputs == shape.n_tensors;
     for (uint32_t t = 0; t < shape.n_tensors; ++t) {
@@ -205,7 +205,7 @@ void Memo::expect_tensors() {
         QuickTensor &one = quick_tensors.at(t);
         one = {};
         one.alias = t;
-        // No lists here, so that a parameter's number is its tensor's.
+        // There are no lists here, so a parameter's number is also its tensor's.
         const size_t first_output = signature.inputs.size();
         if (t < first_output) {
             one.written = signature.inputs[t].mut;
@@ -218,7 +218,7 @@ void Memo::expect_tensors() {
         }
         one.absent = tensor.absent;
         if (tensor.absent) {
-            std::memset(one.head, 0xff, sizeof one.head); // no tensor has such a head, a zeroed one neither
+            std::memset(one.head, 0xff, sizeof one.head); // no tensor has such a head, not even a zeroed one
         } else {
             std::memcpy(one.head, &tensor.tensor.device, sizeof one.head);
             one.rank = tensor.tensor.ndim;

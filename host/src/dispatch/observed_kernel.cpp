@@ -13,7 +13,7 @@ Attempt &observed_attempt(const opdock_problem *problem) {
     return *static_cast<Attempt *>(problem->host_data);
 }
 
-// Null where there is no memory for one: the call is not traced then.
+// Null if there is no memory for a cursor: the call is then not traced.
 TraceCursor *cursor_of_thread() noexcept {
     try {
         return &call_thread().trace;
@@ -22,7 +22,7 @@ TraceCursor *cursor_of_thread() noexcept {
     }
 }
 
-// From before a kernel until it returned or was left.
+// Lives from before a kernel starts until it returns or is left.
 class TracedCall {
   public:
     explicit TracedCall(const ObservedCall &observed)
@@ -43,7 +43,7 @@ class TracedCall {
     const uint64_t begin_;
 };
 
-// The same for a call that is sampled, or on a device that tells times of its own.
+// The same for a call that is sampled or runs on a device with its own timer.
 class TimedCall {
   public:
     TimedCall(const ObservedCall &observed, uint64_t number, void *stream)
@@ -127,14 +127,14 @@ opdock_status observe_traced_and_counted(const opdock_problem *problem, const op
     return observe_traced(problem, call);
 }
 
-// On a device that tells times: asks it each time.
+// For a device with its own timer, which is used for every call.
 opdock_status observe_on_device(const opdock_problem *problem, const opdock_call *call) {
     Attempt &attempt = observed_attempt(problem);
     const ObservedCall &observed = attempt.observed;
     return run_timed(observed, observed.counts ? count_observed(attempt) : 0, problem, call);
 }
 
-// A profiler's range, which ends also where a kernel is left by an exception.
+// A profiler's range, which also ends if an exception leaves the kernel.
 class Range {
   public:
     explicit Range(const ObservedCall &observed) : observed_(observed) { observed.ranges->begin(*observed.range); }

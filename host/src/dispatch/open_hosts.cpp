@@ -17,7 +17,7 @@
 namespace opdock::core {
 namespace {
 
-// Numbers from 0 on, each for one at a time.
+// Numbers from 0 on, each taken by one owner at a time.
 class Numbers {
   public:
     uint32_t take() {
@@ -26,13 +26,13 @@ class Numbers {
             free_.pop_back();
             return number;
         }
-        if (free_.capacity() <= next_) { // so that giving back needs no memory
+        if (free_.capacity() <= next_) { // so that give_back() never allocates
             free_.reserve(2 * (size_t{next_} + 1));
         }
         return next_++;
     }
     void give_back(uint32_t number) { free_.push_back(number); }
-    // None is taken but this one, and those below it are never given again.
+    // Makes this the only number taken; smaller ones are never handed out again.
     void keep_only(std::optional<uint32_t> number) {
         free_.clear();
         next_ = number ? *number + 1 : 0;
@@ -43,18 +43,18 @@ class Numbers {
     std::vector<uint32_t> free_;
 };
 
-// The hosts of this process, and the numbers of handles and threads. Both locks are held while the process forks, so
-// that the child copies what is whole. The first is taken before a ledger's, the second after.
+// The hosts of this process and the numbers of handles and threads. Both locks are held during a fork,
+// so that the child gets a consistent copy. Lock order: `mutex`, a ledger's, `numbers_mutex`.
 struct Hosts {
     std::mutex mutex;
     std::map<uint64_t, CallHost *> open;
     uint64_t next_id = 1;
 
     std::mutex numbers_mutex;
-    Numbers indices; // of handles
+    Numbers indices; // of op handles
     Numbers threads;
 
-    const Hosts *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
+    const Hosts *of_parent = nullptr; // abandoned; pointed to so that it is not reported as a leak
 };
 
 Hosts *&hosts_pointer() {
@@ -88,13 +88,13 @@ void after_fork_in_parent() {
 
 void start_over_in_child() {
     let_go_of_observers();
-    // Only this thread is left. What another thread was changing under a ledger's lock is abandoned, half changed or
-    // not; what is kept was published whole.
+    // Only this thread is left. Whatever another thread was changing under a ledger's lock is
+    // abandoned, finished or not; published values are complete and are kept.
     auto fresh = std::make_unique<Hosts>();
     Hosts &old = hosts();
     fresh->open = old.open;
     fresh->next_id = old.next_id;
-    fresh->indices = std::move(old.indices); // with the room that it has
+    fresh->indices = std::move(old.indices); // including its capacity
     fresh->threads = std::move(old.threads);
     const CallThread *const left = known_call_thread();
     fresh->threads.keep_only(left != nullptr ? std::optional(left->number) : std::nullopt);
@@ -121,7 +121,7 @@ void handle_forks() {
     (void)once;
 }
 
-// Whoever exits may hold the lock, or another thread may hold it for long.
+// The exiting thread may hold the lock, or another thread may hold it for long.
 void at_exit() {
     try {
         std::vector<std::function<void()>> works;
@@ -130,7 +130,7 @@ void at_exit() {
                 works.push_back(host->work_at_exit());
             }
         }
-        for (const auto &work : works) { // without the lock: a thread that ends takes it
+        for (const auto &work : works) { // without the lock, since an ending thread takes it
             if (work) {
                 work();
             }

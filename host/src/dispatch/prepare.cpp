@@ -24,7 +24,7 @@ Attempt &attempt_of(const opdock_problem *problem) {
     return *static_cast<Attempt *>(problem->host_data);
 }
 
-// On a thread that has no state yet, nor memory for one maybe, or a large number.
+// For a thread that has no state yet (perhaps for lack of memory) or a large number.
 [[gnu::noinline]] void count_elsewhere(const Attempt &attempt, Count outcome) noexcept {
     const Uncancellable host_work;
     CallCounts &counts = attempt.deployment.counts();
@@ -44,7 +44,7 @@ Attempt &attempt_of(const opdock_problem *problem) {
     }
 }
 
-// `run` returns the kernel's status. Its exceptions pass.
+// `run` returns the kernel's status. Its exceptions are passed on.
 template<class Run>
 [[gnu::always_inline]] inline opdock_status counted(const Attempt &attempt, Run run) {
     opdock_status status = OPDOCK_FAILED;
@@ -67,11 +67,11 @@ opdock_status run_counted(const opdock_problem *problem, const opdock_call *call
     return counted(attempt, [&] { return attempt.kernel(problem, call); });
 }
 
-// Gives the kernel the caller's pointers in the order of the form that it knows.
+// Gives the kernel the caller's pointers in the order of the kernel's form.
 opdock_status run_in_order(const opdock_problem *problem, const opdock_call *call) {
     const Attempt &attempt = attempt_of(problem);
     const std::vector<uint32_t> &sources = attempt.prepared->sources;
-    constexpr size_t usual = 32; // pointers; lists may have more
+    constexpr size_t usual = 32; // number of pointers; lists may have more
     std::array<void *, usual> few;
     std::vector<void *> many;
     if (sources.size() > usual) {
@@ -96,7 +96,7 @@ opdock_kernel kernel_of(const Prepared &prepared) {
     return prepared.sources.empty() ? run_counted : run_in_order;
 }
 
-// The first run of an implementation: written down, then the kernel's own.
+// The first run of an implementation: recorded in the journal around the kernel's own run.
 opdock_status first_run(const opdock_problem *problem, const opdock_call *call) {
     Attempt &attempt = attempt_of(problem);
     const opdock_kernel kernel = kernel_of(*attempt.prepared);
@@ -153,7 +153,7 @@ Prepared::Prepared(CallHost &host, std::unique_ptr<CallShape> of, std::unique_pt
 
 namespace {
 
-// The op's target under the policy that is in force and `policy`, which may be null.
+// The op's target under the policy in force combined with `policy`, which may be null.
 HeldTarget target_for(OpEntry &op, const PolicyPtr &policy) {
     CallHost &host = *op.host;
     if (policy != nullptr) {
@@ -166,7 +166,7 @@ HeldTarget target_for(OpEntry &op, const PolicyPtr &policy) {
     return {found.view->shared_from_this(), &found};
 }
 
-// Throws Error where nothing else may be tried after one that could not be prepared.
+// Throws Error if no other implementation may be tried after one that could not be prepared.
 void check_may_go_on(const OpEntry &op, DLDevice device, opdock_status status, const std::string &outcome,
                      const OpPolicy &policy) {
     if (status == OPDOCK_DEVICE_LOST) {
@@ -185,7 +185,7 @@ void check_may_go_on(const OpEntry &op, DLDevice device, opdock_status status, c
 std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
     refuse_op_calls();
     CallHost &host = *op.host;
-    const uint64_t generation = host.generation(); // before anything is read: what changes from here on makes it stale
+    const uint64_t generation = host.generation(); // read first: any later change makes the call stale
     const HeldTarget held = target_for(op, policy);
     const Target &target = *held.target;
     const CatalogOp &declared = target.view->catalog.declared(op.name);
@@ -201,7 +201,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     auto shape = std::make_unique<CallShape>(*declared.signature, bound);
     std::string tried;
     std::vector<Failure> failures;
-    std::optional<Count> fallback; // what became of the first that was tried
+    std::optional<Count> fallback; // the outcome of the first one tried
     for (const Link &link : chain.links) {
         if (is_active(call_thread(), *link.implementation)) {
             tried += fmt::format("\n  '{}' is running on this thread and must not call itself",
@@ -220,7 +220,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
             auto prepared = std::make_unique<Prepared>(host, std::move(shape), std::move(attempt), args);
             prepared->generation = generation;
             host.note_serving(chain, *link.implementation, failures, fallback);
-            thread_state().forget_message(); // what was said so far is not about the runs to come
+            thread_state().forget_message(); // earlier messages are not about the runs to come
             return prepared;
         }
         link.deployment->counts().row(call_thread().number).add(outcome_of(status));
@@ -246,7 +246,7 @@ std::string failed_run_text(const Prepared &prepared, opdock_status status) {
     if (status == OPDOCK_UNSUPPORTED && Tenancy::Visit(tenancy).is_refused()) {
         text += "\nPrepare the call again, for what serves it now.";
     } else if (status == OPDOCK_UNSUPPORTED) {
-        // One line, so that who knows the remedy can leave it out.
+        // On one line, so that a caller who knows the remedy can leave it out.
         text +=
             fmt::format("\n'{}' let this call be prepared and declines it only now, so that each run fails. Call the "
                         "op without preparing it, which goes on to the next implementation, or prepare it with a "

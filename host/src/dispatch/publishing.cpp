@@ -1,5 +1,5 @@
-// How decisions come to be and reach the handles. Everything here happens under the ledger's lock and off the call
-// path; calls read what was published.
+// Makes decisions and publishes them to the handles. Everything here happens under the ledger's lock
+// and off the call path; calls read the published values.
 #include <algorithm>
 #include <cstring>
 
@@ -15,10 +15,10 @@
 namespace opdock::core {
 namespace {
 
-// Views of scopes that are kept though no thread is in such a scope.
+// Number of views of scopes that are kept although no thread is in such a scope.
 constexpr size_t most_idle_views = 64;
 
-// Nobody but the ledger has it, and nobody gets it without the ledger's lock.
+// True if only the ledger owns it; nobody can obtain it without the ledger's lock.
 bool is_idle(const std::shared_ptr<View> &view) {
     return !view->is_of_process && view.use_count() == 1;
 }
@@ -28,7 +28,7 @@ uint64_t next_target_id() {
     return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// All of a key but the architecture.
+// Everything in a key except the architecture.
 Key key_of_device(const Catalog &catalog, DLDevice device) {
     Key key;
     key.device_type = device_type(catalog.providers, device.device_type);
@@ -47,7 +47,7 @@ Deployment &CallHost::deployment(Ledger &ledger, const Implementation &implement
     if (found != ledger.deployments.end()) {
         return *found->second;
     }
-    // Made before its place is: a place without one would be met when the host closes.
+    // Created before its map entry: an entry without a deployment would be met when the host closes.
     return *ledger.deployments
                 .emplace(key, std::make_unique<Deployment>(implementation, device, counts_.of(implementation), *this))
                 .first->second;
@@ -83,7 +83,7 @@ std::shared_ptr<View> CallHost::view_for(Ledger &ledger, PolicyStack policy) {
         }
         idle += is_idle(view) ? 1 : 0;
     }
-    // The oldest go, and all that no policy comes to any more.
+    // Drops the oldest views, and all of old epochs, which no policy can reach any more.
     std::erase_if(ledger.views, [&](const auto &view) {
         const bool goes = is_idle(view) && (view->epoch != epoch || idle > most_idle_views);
         idle -= goes ? 1 : 0;
@@ -103,7 +103,7 @@ void CallHost::publish(Ledger &ledger, const PolicyStack *policy) {
     view.is_of_process = true;
     const std::vector<OpEntry *> &ops = *ops_.load(std::memory_order_acquire);
     for (const OpEntry *op : ops) {
-        (void)target_in(view, *op); // may run out of memory, which has to be before anything is in force
+        (void)target_in(view, *op); // may run out of memory: before anything is in force
     }
     if (policy != nullptr) {
         policy_.store(policy, std::memory_order_release);
@@ -112,7 +112,7 @@ void CallHost::publish(Ledger &ledger, const PolicyStack *policy) {
     for (OpEntry *op : ops) {
         const Target &target = target_in(view, *op);
         for (const Chain *chain = target.newest; chain != nullptr; chain = chain->older) {
-            if (other_view) { // one that was in force before: since then another implementation may have served
+            if (other_view) { // an old view: another implementation may have served meanwhile
                 chain->forget_serving();
             }
         }
@@ -172,7 +172,7 @@ Key CallHost::key_for(const Catalog &catalog, DLDevice device, const std::vector
 Key CallHost::listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const {
     Key key = key_of_device(catalog, device);
     key.dtypes = dtypes;
-    if (device.device_type == kDLCPU) { // the host's own
+    if (device.device_type == kDLCPU) { // the host's own device
         key.architecture = devices_.architecture(device);
         return key;
     }
@@ -188,7 +188,7 @@ Decision CallHost::decide(const CatalogOp &op, const PolicyStack &policy, const 
     for (size_t i = 0; i < contenders.size(); ++i) {
         const Implementation &implementation = *op.implementations[i];
         contenders[i].candidate = &implementation;
-        // One that the device type drops anyway is not on this device: there is nothing to know about it there.
+        // An implementation that the device type rules out has no deployment here, so nothing is known about it.
         if (same_name(implementation.device, key.device_type)) {
             const auto here = book.deployments.find({&implementation, device_key(device)});
             if (!missing.empty()) {
@@ -214,7 +214,7 @@ std::shared_ptr<const Chain> CallHost::chain_for(const Target &target, DLDevice 
     }
     const Catalog &catalog = target.view->catalog;
     const CatalogOp &op = catalog.declared(target.op->name);
-    // Walks from the head: only what may be chosen is asked whether it is available.
+    // Starts at the head: only implementations that may be chosen are asked whether they are available.
     const Key key = key_for(catalog, device, &dtypes);
     Decision decision;
     for (;;) {
@@ -234,7 +234,7 @@ std::shared_ptr<const Chain> CallHost::chain_for(const Target &target, DLDevice 
             break;
         }
         const Availability answer = there.ask_availability();
-        if (there.known_availability().answer == Availability::unknown) { // nobody may ask on this thread now
+        if (there.known_availability().answer == Availability::unknown) { // asking is impossible on this thread now
             throw Error(OPDOCK_INVALID_ARGUMENT,
                         fmt::format("op '{}': '{}' cannot be asked whether it is available: {}", op.name, head.impl_id,
                                     answer.reason));
@@ -244,7 +244,7 @@ std::shared_ptr<const Chain> CallHost::chain_for(const Target &target, DLDevice 
     const std::lock_guard lock(book.mutex);
     const Target &current = target_in(*target.view, *target.op);
     if (const Chain *chain = current.find(device, dtypes)) {
-        return chain->shared_from_this(); // another thread was quicker
+        return chain->shared_from_this(); // another thread was faster
     }
     auto chain = std::make_shared<Chain>();
     chain->older = current.newest;

@@ -1,8 +1,8 @@
 // The hot path: a call that looks like a remembered one goes straight to the kernel.
 //
-// Written for few instructions and for few loads that wait for one another: what is compared lies side by side, the
-// dims of a matrix are compared without a loop or a branch, and nothing that can be known when a memo is made is looked
-// at here. tests/bench measures it.
+// Written for few instructions and few dependent loads: values that are compared lie side by side, the dims of a
+// matrix are compared without a loop or a branch, and nothing that is known when a memo is created is examined here.
+// tests/bench measures it.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ using Words = long long __attribute__((vector_size(16)));
     return words;
 }
 
-// From what is aligned.
+// Loads from an aligned object.
 template<class T>
 [[gnu::always_inline]] inline Words load_expected(const T &from) {
     return load_words(__builtin_assume_aligned(&from, sizeof(Words)));
 }
 
-// False when the tensors differ in what a branch tells; in `differs` when in something else. *data is where the kernel
-// finds the first element.
+// Returns false for a mismatch that a branch detects; other mismatches set bits in `differs`. *data
+// receives the address of the first element.
 [[gnu::always_inline]] inline bool match_tensor(const DLTensor *given, const QuickTensor &expected, void **data,
                                                 Words &differs) {
     if (given == nullptr) [[unlikely]] {
@@ -42,10 +42,10 @@ template<class T>
     if (strides == nullptr || given->data == nullptr) [[unlikely]] {
         return false;
     }
-    // device, ndim and dtype lie side by side.
+    // device, ndim and dtype are contiguous.
     static_assert(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20);
     differs |= load_words(&given->device) ^ load_expected(expected.head);
-    if (given->ndim == 2) [[likely]] { // without a loop, because most are
+    if (given->ndim == 2) [[likely]] { // no loop for the usual rank
         differs |= load_words(shape) ^ load_expected(expected.shape);
         differs |= load_words(strides) ^ load_expected(expected.strides);
     } else {
@@ -60,7 +60,7 @@ template<class T>
     }
     uint64_t first;
     const bool wraps = __builtin_add_overflow(reinterpret_cast<uint64_t>(given->data), given->byte_offset, &first);
-    // The sum may wrap, as a pointer's must not.
+    // The integer sum may wrap, which is not allowed for a pointer.
     *data = reinterpret_cast<void *>(first); // NOLINT(performance-no-int-to-ptr)
     if (wraps || (first & expected.misaligned) != 0) [[unlikely]] {
         return false;
@@ -73,7 +73,7 @@ template<class T>
     return ((distance < expected[a].extent) | (uint64_t{0} - distance < expected[b].extent)) != 0;
 }
 
-// Whether tensor `b`, which is written, shares memory with one of the `a`s before it in a way that it must not.
+// True if tensor `b`, which is written, shares memory with the earlier tensor `a` in a way that is not allowed.
 [[gnu::always_inline]] inline bool clashes(const QuickTensor *expected, void *const *data, uint32_t a, uint32_t b) {
     if (!overlap(expected, data, a, b)) [[likely]] {
         return false;
@@ -81,7 +81,7 @@ template<class T>
     return expected[b].alias != a || data[a] != data[b];
 }
 
-// As many tensors and attributes as the memo says, whatever they are.
+// For any number of tensors and attributes, as recorded in the memo.
 struct AnyCall {
     [[gnu::always_inline]] static bool match(Memo &memo, const opdock_args &args) {
         const QuickTensor *expected = memo.quick_tensors.data();
@@ -118,8 +118,8 @@ struct AnyCall {
     }
 };
 
-// These numbers of tensors, so that there is no loop over them and every index is a constant; no input is written and
-// no attribute is special.
+// For fixed numbers of tensors, so there is no loop over them and every index is a constant. No input
+// is written and no attribute is special.
 template<uint32_t n_inputs, uint32_t n_outputs>
 struct UsualCall {
     static constexpr uint32_t count = n_inputs + n_outputs;
@@ -144,7 +144,7 @@ struct UsualCall {
     }
 
   private:
-    // Each output with every tensor before it.
+    // Compares each output with every tensor before it.
     template<uint32_t... pair>
     [[gnu::always_inline]] static bool any_clash(const QuickTensor *expected, void *const *data,
                                                  std::integer_sequence<uint32_t, pair...>) {
@@ -153,7 +153,7 @@ struct UsualCall {
                 ...);
     }
 
-    // By position, and of the type in the signature.
+    // Attributes by position, with the type in the signature.
     [[gnu::always_inline]] static bool take_attributes(opdock_value *into, const opdock_args &args) {
         const opdock_attribute *given = args.attributes;
         for (uint32_t left = args.n_attributes; left != 0; --left, ++given, ++into) {
@@ -166,7 +166,7 @@ struct UsualCall {
     }
 };
 
-// Wide, although callers may have stored the fields one by one: compilers join stores of constants.
+// Loads whole words although callers may store the fields one by one: compilers merge stores of constants.
 [[gnu::always_inline]] inline bool same_counts(const Memo &memo, const opdock_args &args) {
     uint64_t given;
     const char *from = reinterpret_cast<const char *>(&args);
@@ -179,10 +179,10 @@ struct UsualCall {
     return true;
 }
 
-// The head of the chain returned `status`, or served and something is to be noted.
+// To be called when the head of the chain did not serve, or served and something is to be noted.
 opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status);
 
-// Calls the head of the memo's chain if `args` match; false when the call has to take another way.
+// Calls the head of the memo's chain if `args` match; returns false if the call must take another way.
 template<class Matching>
 [[gnu::always_inline]] inline bool call_quickly(Memo &memo, const opdock_args &args, opdock_status *result) {
     if (!same_counts(memo, args)) [[unlikely]] {

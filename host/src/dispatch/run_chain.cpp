@@ -22,7 +22,7 @@ void remember_launch(CallThread &thread, const Attempt &attempt) {
     ++thread.n_launches;
 }
 
-// "rmsnorm_fwd (vendor.acme), gelu (vendor.acme)", the latest first.
+// Returns for example "rmsnorm_fwd (vendor.acme), gelu (vendor.acme)", the latest first.
 std::string recent_launches(const CallThread &thread, const CallHost &host, DLDevice device) {
     std::string text;
     const size_t kept = std::min<size_t>(thread.n_launches, thread.launches.size());
@@ -36,8 +36,8 @@ std::string recent_launches(const CallThread &thread, const CallHost &host, DLDe
     return text;
 }
 
-// Calls the kernel of an attempt that is ready, unless something before it fails: *ran tells. On failure *reason is the
-// message.
+// Calls the kernel of an attempt that is ready, unless an earlier step fails; *ran is set accordingly.
+// On failure *reason holds the message.
 opdock_status invoke(Run &run, Attempt &attempt, std::string *reason, bool *ran) {
     *reason = attempt.misalignment(run.memo.shape, run.pointers.data);
     if (!reason->empty()) {
@@ -89,10 +89,10 @@ opdock_status fail_call(const Run &run, opdock_status status, const Attempt &att
                                            remark.empty() ? "" : "\n", remark));
 }
 
-// What an implementation that did not serve leaves behind; true when the next one may be tried. `ran`: its kernel did.
+// Handles an implementation that did not serve; true if the next one may be tried. `ran`: its kernel was called.
 bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, bool ran, const std::string &reason,
                    opdock_status *result) {
-    // A lost device is nobody's failure: it is noticed late, by whoever comes next.
+    // A lost device is not counted against an implementation: it is detected late, by any later call.
     const bool counts = status == OPDOCK_FAILED || status == OPDOCK_FAILED_CLEAN;
     if (counts && !run.host.is_frozen() && attempt.deployment.count_failure(reason)) {
         run.host.drop_failed(run.memo.chain, attempt.deployment);
@@ -126,7 +126,7 @@ bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, bool ran, c
     return true;
 }
 
-// `failures`: those that were tried before.
+// `failures`: implementations tried before.
 void note_served(Run &run, Attempt &attempt, const std::vector<Failure> &failures) {
     if (run.fallback) {
         attempt.counts->add(*run.fallback);

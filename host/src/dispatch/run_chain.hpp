@@ -1,4 +1,4 @@
-// Trying the implementations of a chain, one after the other, until one serves the call.
+// Tries the implementations of a chain in order until one serves the call.
 #pragma once
 
 #include <optional>
@@ -17,21 +17,21 @@ struct Run {
     Memo &memo;
     const opdock_args &args; // with all fields
     Pointers pointers;
-    const Uncancellable &host_work; // around it
-    std::optional<Count> fallback;  // why it did not come first to those who are tried, as far as is known
+    const Uncancellable &host_work; // active around the call
+    std::optional<Count> fallback;  // why the call was not served by an earlier choice, as far as is known
 };
 
-// Whether the head of the chain serves calls and nothing else has happened: then there is nothing to note.
+// True if the head of the chain served before too and nothing else has happened: there is nothing to note.
 inline bool serves_steadily(const Memo &memo, const Attempt &attempt) {
     return memo.chain.serving.load(std::memory_order_relaxed) == &attempt.implementation &&
            !attempt.deployment.has_failures() && !memo.chain.retry_at;
 }
 
-// The kernel of a plain attempt while its device is current, as a kernel itself: what quick calls run there. A device
-// that cannot be made current leaves the call's tensors as they were (OPDOCK_FAILED_CLEAN).
+// The kernel of a plain attempt, wrapped to make its device current; used by quick calls. If the
+// device cannot be made current, the call's tensors are unchanged (OPDOCK_FAILED_CLEAN).
 opdock_status run_on_device(const opdock_problem *problem, const opdock_call *call);
 
-// With `head_status`, the first implementation was tried already and returned that. Throws Error when nothing serves.
+// `head_status`: the status of the first implementation, already tried. Throws Error when nothing serves.
 opdock_status run_chain(Run &run, const opdock_status *head_status = nullptr);
 
 } // namespace opdock::core

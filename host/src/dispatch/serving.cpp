@@ -1,4 +1,4 @@
-// Calls report to the host here: who served, who failed, which memos they keep.
+// Calls report to the host here: which implementations served or failed, and which memos are kept.
 #include "dispatch/call_host.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace opdock::core {
 namespace {
 
-// Of a link and what became of it: Chain::told_reasons.
+// The bit of a link and its outcome in Chain::told_reasons.
 uint64_t reason_bit(const Chain &chain, std::span<const Failure> failures, std::optional<Count> fallback) {
     if (failures.empty() || !fallback) {
         return 0;
@@ -27,7 +27,7 @@ uint64_t reason_bit(const Chain &chain, std::span<const Failure> failures, std::
     const auto first = std::find_if(chain.links.begin(), chain.links.end(), [&](const Link &link) {
         return link.implementation->impl_id == failures.front().impl_id;
     });
-    constexpr size_t most_links = 12; // of which the last stands for all further ones
+    constexpr size_t most_links = 12; // the last one stands for all further links
     const size_t link = std::min(static_cast<size_t>(first - chain.links.begin()), most_links - 1);
     const size_t reason = static_cast<size_t>(*fallback) - static_cast<size_t>(first_fallback);
     static_assert(most_links * (n_counts - static_cast<size_t>(first_fallback)) <= 64);
@@ -46,7 +46,7 @@ Memo &CallHost::adopt(std::unique_ptr<Memo> memo) {
 
 void CallHost::release(Memo *memo) {
     Ledger &book = ledger();
-    std::unique_ptr<Memo> gone; // destroyed without the lock: its plans are the plugins'
+    std::unique_ptr<Memo> gone; // destroyed without the lock: its plans belong to plugins
     {
         const std::lock_guard lock(book.mutex);
         const auto found = book.memos.find(memo);
@@ -68,7 +68,7 @@ Journal::Open CallHost::note_first_call(Deployment &deployment) const noexcept t
         implementation.deferred != nullptr ? implementation.deferred->place().remembered : implementation.plugin;
     return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
 } catch (const std::bad_alloc &) {
-    return {}; // the call may do without
+    return {}; // the call works without an entry
 }
 
 void CallHost::note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures,
@@ -131,7 +131,7 @@ void CallHost::note_serving(const Chain &chain, const Implementation &implementa
 }
 
 void CallHost::tell_left_out() const {
-    std::map<std::string, uint64_t> changes; // of ops
+    std::map<std::string, uint64_t> changes; // per op
     for (const auto &view : ledger().views) {
         for (const auto &chain : view->kept_chains) {
             changes[chain->op->name] += chain->changes.take_left_out();
@@ -148,7 +148,7 @@ void CallHost::tell_left_out() const {
 void CallHost::drop_failed(const Chain &chain, Deployment &deployment) {
     const OpPolicy &policy = chain.decision.policy;
     std::string outlook = "opdock_reset_health (C++: host.reset_health) brings it back.";
-    // A failure of an op that writes its inputs is not made good by the next implementation: nobody risks it again.
+    // A failed op that writes its inputs cannot be repeated by the next implementation, so nobody takes the risk again.
     if (policy.retries_failed() && !deployment.implementation().form->writes_inputs()) {
         const std::chrono::duration<double> pause =
             deployment.retry_after(now_(), std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -226,7 +226,7 @@ void CallHost::lose_device(DLDevice device, const std::string &message) {
     {
         Ledger &book = ledger();
         const std::lock_guard lock(book.mutex);
-        publish(book); // no call may match what it remembers
+        publish(book); // no call may match a memo any more
     }
     log_.error(fmt::format("Device {} is lost; nothing more is tried on it. {}", devices_.text(device), message));
 }
@@ -246,7 +246,7 @@ void CallHost::note_cpu_fallback(const std::string &op, DLDevice device, const s
 }
 
 const char *CallHost::expect_implementation(const char *op, const char *impl_id) const {
-    op = op != nullptr ? this->op(op).name.c_str() : nullptr; // throws
+    op = op != nullptr ? this->op(op).name.c_str() : nullptr; // throws for an unknown op
     const auto any_of = [&](auto is_it) {
         return std::any_of(catalog().ops.begin(), catalog().ops.end(), [&](const auto &entry) {
             const auto &all = entry.second->implementations;
@@ -290,7 +290,7 @@ void CallHost::reset_health(const char *op, const char *impl_id) {
             changed = deployment->reset_health() || changed;
         }
     }
-    if (changed) { // else every decision stands, and what is published is kept for long
+    if (changed) { // otherwise all decisions stand; published values are kept for long
         publish(book);
     }
 }
@@ -312,7 +312,7 @@ void CallHost::refresh_availability() {
         const std::lock_guard lock(book.mutex);
         publish(book);
     };
-    // All that was asked before is asked again at once: where the answers are the same, every decision stands.
+    // Asks everything again that was asked before: if the answers are the same, every decision stands.
     bool changed = false;
     try {
         changed = devices_.differs_from(before);

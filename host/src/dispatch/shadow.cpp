@@ -15,7 +15,7 @@
 namespace opdock::core {
 namespace {
 
-// The calls that the shadow makes have no shadows of their own.
+// Marks the thread, since calls made by a shadow have no shadows of their own.
 class InShadow {
   public:
     explicit InShadow(CallThread &thread) : thread_(thread) { thread_.is_in_shadow = true; }
@@ -40,11 +40,11 @@ void tell(const Attempt &attempt, ShadowCount count, const std::string &what) {
     }
 }
 
-// A call that is looked at, and why.
+// A call that is examined, and the reason.
 struct Looked {
     const Attempt &attempt;
-    bool is_compared; // with a shadow
-    uint64_t number;  // written because of it; 0: not
+    bool is_compared; // compared with a shadow
+    uint64_t number;  // the call number to write it for; 0: none
 };
 
 bool may_be_written(const Looked &looked) {
@@ -52,7 +52,7 @@ bool may_be_written(const Looked &looked) {
     return looked.number != 0 || (files != nullptr && files->takes(looked.attempt.deployment.call_files()));
 }
 
-// Whatever goes wrong beside the program's call is told, and is none of its concern.
+// Errors in work beside the program's call are logged and do not affect that call.
 template<class Work>
 void beside(const Looked &looked, Work work) {
     const Uncancellable host_work;
@@ -72,7 +72,7 @@ void beside(const Looked &looked, Work work) {
     }
 }
 
-// Says who computes what, and drops what is wrong where that is wanted.
+// Counts and logs the comparison, and removes an implementation with wrong results where the rule says so.
 void tell_compared(const Attempt &attempt, const ShadowRun &run) {
     const std::string &difference = run.difference();
     tell(
@@ -114,7 +114,7 @@ opdock_status run_looked_at(const Looked &looked, const opdock_problem *problem,
         if (may_be_written(looked) && (looked.number != 0 || !run->difference().empty())) {
             beside({attempt, false, looked.number}, [&] { write_call(looked, *run); });
         }
-        thread_state().forget_message(); // the shadow's
+        thread_state().forget_message(); // the shadow's message
     }
     return status;
 }

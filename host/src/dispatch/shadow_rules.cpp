@@ -13,7 +13,7 @@ constexpr std::string_view every_op = "all";
 
 constexpr std::string_view drop = "drop";
 
-// "1/100,drop" or one of them; `offset` is where it starts in the value.
+// Parses "1/100,drop" or one of the two; `offset` is its position in the value.
 void parse_how(std::string_view text, const Place &place, std::size_t offset, ShadowRule &rule) {
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view word = trimmed(comma < text.size() ? text.substr(comma + 1) : text);

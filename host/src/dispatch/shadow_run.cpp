@@ -18,7 +18,7 @@
 namespace opdock::core {
 namespace {
 
-// Elements in row-major order, without the gaps of strides. `first` is where the first one lies.
+// Elements in row-major order, without the gaps of strides. `first`: address of the first element.
 std::vector<std::byte> dense_elements(const DLTensor &tensor, const std::byte *first) {
     const size_t size = bytes_of(tensor.dtype);
     std::vector<std::byte> elements;

@@ -1,4 +1,4 @@
-// One call that has a shadow or is written to a file: copies of what it reads, and what the shadow makes of them.
+// One call that has a shadow or is written to a file: copies of its inputs, and what the shadow computes from them.
 #pragma once
 
 #include <cstddef>
@@ -20,35 +20,35 @@ class CallHost;
 
 class ShadowRun {
   public:
-    // Before the program's kernel: copies what the call reads. Throws Error where that cannot be.
+    // Before the program's kernel: copies the call's inputs. Throws Error if that is impossible.
     ShadowRun(const Attempt &attempt, const opdock_call &call, bool may_be_written);
     ShadowRun(const ShadowRun &) = delete;
     ShadowRun &operator=(const ShadowRun &) = delete;
     ~ShadowRun() = default;
 
-    // After it: runs the shadow. Throws Error where nothing was computed.
+    // After it: runs the shadow. Throws Error if nothing was computed.
     void compare();
-    // impl_id; empty where none has run.
+    // The shadow's impl_id; empty if none has run.
     const std::string &shadow() const { return shadow_; }
-    // Empty where the results agree.
+    // Empty if the results agree.
     const std::string &difference() const { return difference_; }
 
-    // The call with what it read, what the program got and what the shadow computed, if any.
+    // The call with its inputs, the program's results and those of the shadow, if any.
     CallFile file() const;
-    // Of the tensors in that.
+    // Size of the tensors in that file.
     uint64_t bytes() const;
 
   private:
-    // Of those that are there: `see(parameter, tensor, name)`, where the second of a list is "NAME.1".
+    // Calls `see(parameter, tensor, name)` for each tensor present; the second one of a list is named "NAME.1".
     template<class See>
     void for_each_tensor(See see) const;
     bool is_written(size_t p) const;
-    // The shadow writes them, too.
+    // Keeps the inputs that the op writes, because the shadow writes them, too.
     void keep_written_inputs();
-    // The call as a program makes it.
+    // Describes the call in the form in which a program makes it.
     void describe(const opdock_call &call);
     void run_shadow(const Bound &copied);
-    // False, and why, where this one computes nothing.
+    // Returns false and sets *why if this implementation computes nothing.
     bool run(const Link &link, const CallShape &shape, const Bound &copied, std::string *why);
     std::vector<std::byte> elements_of_program(const DeviceAccess &device, const DLTensor &tensor) const;
 
@@ -62,7 +62,7 @@ class ShadowRun {
     opdock_args args_ = {};
     Bound bound_;
     std::optional<CpuCopies> copies_;
-    std::map<uint32_t, std::vector<std::byte>> before_; // inputs that the op writes, where a file may be wanted
+    std::map<uint32_t, std::vector<std::byte>> before_; // inputs that the op writes, if a file may be needed
     std::string shadow_;
     std::string difference_;
 };

@@ -28,7 +28,7 @@ Workspace::~Workspace() {
         allocator.free(allocator.user_data, device, args_.stream, memory_);
         return;
     }
-    std::string said = std::move(thread_state().message); // by the kernel
+    std::string said = std::move(thread_state().message); // the kernel's message
     call_plugin([&] {
         const opdock_device_provider &table = provider_->table;
         return table.free(&host_.api(), table.user_data, device.device_id, args_.stream, memory_);
@@ -71,7 +71,7 @@ opdock_status Workspace::allocate(std::string *reason) {
         memory_ = allocator.allocate(allocator.user_data, device, args_.stream, bytes);
         why = "the program's allocator gave none";
     } else if (host_.devices().is_capturing(device, args_.stream)) {
-        // The graph would write to memory that went back to the provider when it was captured.
+        // The graph would write to memory that was returned to the provider at capture.
         *reason = fmt::format("it needs a workspace of {} bytes, and the stream is being captured: the caller has to "
                               "give one that lives as long as the graph (opdock_args.workspace)",
                               bytes);

@@ -1,4 +1,4 @@
-// Memory for the length of one call, from the caller, the program's allocator or the device's provider.
+// Memory for the duration of one call, from the caller, the program's allocator or the device's provider.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ class Workspace {
     Workspace &operator=(const Workspace &) = delete;
     ~Workspace();
 
-    // Finds the memory, the device being current. A status other than OPDOCK_OK comes with *reason:
-    // OPDOCK_INVALID_ARGUMENT when the caller has to give some or gave too little, else what the provider returned.
+    // Obtains the memory; the device must be current. A status other than OPDOCK_OK sets *reason:
+    // OPDOCK_INVALID_ARGUMENT if the caller gave none or too little, else the provider's status.
     opdock_status provide(std::string *reason);
 
-    // Null when the attempt needs none.
+    // Null if the attempt needs none.
     void *memory() const { return memory_; }
 
   private:
@@ -30,8 +30,8 @@ class Workspace {
     const Attempt &attempt_;
     const opdock_args &args_;
     void *memory_ = nullptr;
-    bool owned_ = false;                       // from one of the two:
-    const DeviceProvider *provider_ = nullptr; // null: from the program's allocator
+    bool owned_ = false;                       // allocated by one of the two:
+    const DeviceProvider *provider_ = nullptr; // null: by the program's allocator
 };
 
 } // namespace opdock::core

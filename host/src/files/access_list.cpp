@@ -23,7 +23,7 @@ struct Entry {
     std::uint32_t id;
 };
 
-// None where the file has no list, or the filesystem knows none. `error`: what kept it from being read.
+// Empty if the file has no list, or if the filesystem supports none. `error`: why it could not be read.
 std::vector<Entry> read_list(const std::string &path, std::string &error) {
     std::vector<char> bytes(XATTR_SIZE_MAX);
     const ssize_t got = ::lgetxattr(path.c_str(), "system.posix_acl_access", bytes.data(), bytes.size());

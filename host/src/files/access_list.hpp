@@ -1,4 +1,4 @@
-// POSIX access control lists: whom they let write beside those that a file's mode names.
+// POSIX access control lists: who may write to a file beyond what its mode shows.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace opdock::core {
 
-// "group 4242" or "user 65534": the first who may write to the file by the bits of its group, with an ACL or without;
-// empty for nobody. The users 0 and `user` and the groups 0 and `group` do not count. Where an ACL names somebody, the
-// group's bits of the mode are its mask, so that it is read only where they let somebody write. `path` may be no link.
+// The first other writer that the group bits or an ACL admit: "group 4242" or "user 65534"; empty for none. The users 0
+// and `user` and the groups 0 and `group` do not count. With an ACL the mode's group bits are the ACL's mask, so the
+// list is read only if these bits permit writing. `path` must not be a link.
 std::string writer_of_group_class(const std::string &path, const struct stat &status, uid_t user, gid_t group);
 
 } // namespace opdock::core

@@ -41,7 +41,7 @@ std::string read_bounded_file(const std::string &path, opdock_status status, std
             fail_errno("cannot read");
         }
         text.append(buffer, static_cast<std::size_t>(count));
-        if (text.size() > most_bytes) { // checked while reading: the file may grow, and its size may be a lie (/proc)
+        if (text.size() > most_bytes) { // checked while reading: the file may grow, and the size may be wrong (/proc)
             text.resize(most_bytes);
             const auto line = std::count(text.begin(), text.end(), '\n') + 1;
             const std::size_t column = text.size() - (text.rfind('\n') + 1) + 1; // npos + 1 is 0

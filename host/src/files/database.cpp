@@ -29,10 +29,10 @@ namespace opdock::core {
 namespace {
 
 constexpr int busy_milliseconds = 2000;
-constexpr int most_aside = 9; // files that were set aside
+constexpr int most_aside = 9; // maximum number of files set aside
 
 std::mutex &turns() {
-    static auto *const mutex = new std::mutex; // never freed: threads may end after main returned
+    static auto *const mutex = new std::mutex; // never freed: threads may end after main has returned
     return *mutex;
 }
 
@@ -43,7 +43,7 @@ std::unique_lock<std::mutex> take_turn() {
 }
 
 bool is_on_network(const std::string &path) {
-    // linux/magic.h and the sources of filesystems that are not in the kernel's tree.
+    // Magic numbers from linux/magic.h and from the sources of filesystems outside the kernel tree.
     constexpr std::array<unsigned long, 11> types = {
         0x6969,     // NFS
         0x517B,     // SMB
@@ -65,15 +65,15 @@ bool is_on_network(const std::string &path) {
     return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-// Steps of SQLite's machine between two looks at how many there were, and looks that one open database gets: some
+// Steps of SQLite's virtual machine between two progress checks, and maximum checks per open database: a few
 // seconds.
 constexpr int steps_a_look = 100'000;
 constexpr int most_looks = 500;
 constexpr int most_bytes_of_value = 128 << 20;
 
-int looks_left = 0; // of the one that has the turn
+int looks_left = 0; // of the database that is open
 
-// A file of a few pages that refer to one another over and over would be read without end.
+// Stops endless reading: the few pages of a file may refer to one another in a cycle.
 void limit_reading(const SQLite::Database &database) {
     looks_left = most_looks;
     sqlite3_progress_handler(
@@ -81,7 +81,7 @@ void limit_reading(const SQLite::Database &database) {
     sqlite3_limit(database.getHandle(), SQLITE_LIMIT_LENGTH, most_bytes_of_value);
 }
 
-// The file as SQLite, which is told to follow no links, takes it: the folder may lie behind one.
+// The path with links resolved in its folder, which may lie behind one: SQLite opens with NOFOLLOW.
 std::string without_links(const std::string &path) {
     const std::filesystem::path file(path);
     std::error_code error;
@@ -89,8 +89,8 @@ std::string without_links(const std::string &path) {
     return error ? path : (folder / file.filename()).string();
 }
 
-// True when a rollback journal names a journal of several databases, which SQLite would delete. Opdock writes to one
-// database at a time. The name stands at the end, with the magic number of journals behind it.
+// True if a rollback journal names a super-journal (of several databases), which SQLite would delete. Opdock writes to
+// one database at a time. The name is at the end, followed by the journal magic number.
 bool names_other_journal(const std::string &file) {
     constexpr std::string_view magic("\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8);
     const Descriptor journal(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -100,9 +100,9 @@ bool names_other_journal(const std::string &file) {
            std::equal(end.begin(), end.end(), magic.begin());
 }
 
-// Reads the first bytes of a file; as many as it has, 0 where it is not there. A file of /proc may be a regular one by
-// its mode and keep readers waiting, as it would SQLite. Throws DatabaseError for it, as for others that cannot be
-// read.
+// Reads the first bytes of a file and returns their number, 0 if the file does not exist. A file of /proc may have the
+// mode of a regular file and still block readers, SQLite included. Throws DatabaseError for such a file, as for others
+// that cannot be read.
 template<std::size_t size>
 std::size_t read_begin(const std::string &path, std::array<unsigned char, size> &begin) {
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -116,14 +116,14 @@ std::size_t read_begin(const std::string &path, std::array<unsigned char, size> 
     return static_cast<std::size_t>(got);
 }
 
-// A file that somebody else may write says what they want it to say, and one that is no file, such as a FIFO, may keep
-// SQLite waiting. SQLite believes the journals beside the file as it does the file.
+// Others who may write to a file control its content, and a special file such as a FIFO may block SQLite. SQLite trusts
+// the journals beside the file as it trusts the file.
 void check_files(const std::string &path) {
     for (const char *suffix : {"", "-journal", "-wal", "-shm"}) {
         const std::string file = path + suffix;
         struct stat status = {};
         if (::lstat(file.c_str(), &status) != 0) {
-            continue; // not there yet
+            continue; // does not exist yet
         }
         if (!S_ISREG(status.st_mode)) {
             throw DatabaseError(fmt::format("'{}' is no regular file; remove it, or name another database", file));
@@ -131,8 +131,8 @@ void check_files(const std::string &path) {
         if (status.st_uid != own_user() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
             throw DatabaseError(fmt::format("'{}' belongs to somebody else, or others may write to it", file));
         }
-        // SQLite writes through it as through a link. Copies of a database that share its file are no harm: it is known
-        // to be one.
+        // SQLite writes to a journal through a hard link as through a symbolic link. For the database itself hard links
+        // are harmless: that file is known to be a database.
         if (*suffix != '\0' && status.st_nlink > 1) {
             throw DatabaseError(fmt::format("'{}' has another name too (a hard link); remove it", file));
         }
@@ -147,7 +147,7 @@ void check_files(const std::string &path) {
 
 enum class Content { wanted, nothing, other };
 
-// In one transaction: another process may be making the file.
+// Uses one transaction, because another process may be creating the file.
 Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
     const Transaction transaction(database, false);
     const int application = database.execAndGet("PRAGMA application_id").getInt();
@@ -155,7 +155,7 @@ Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
     if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) {
         return application == 0 && version == 0 ? Content::nothing : Content::other;
     }
-    // Views, triggers and computed columns can make reading endless.
+    // Views, triggers and computed columns can make reads endless.
     const bool has_schema =
         database.execAndGet("SELECT count(*) FROM sqlite_master WHERE sql IS NOT NULL").getInt() == 1 &&
         database.execAndGet("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").getString() == format.schema;
@@ -163,7 +163,7 @@ Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
                                                                                         : Content::other;
 }
 
-// Four bytes of SQLite's header, which is big-endian.
+// Reads four bytes of SQLite's big-endian header.
 std::uint32_t number_at(const std::array<unsigned char, 100> &header, std::size_t offset) {
     std::uint32_t number = 0;
     for (std::size_t i = 0; i < 4; ++i) {
@@ -172,8 +172,8 @@ std::uint32_t number_at(const std::array<unsigned char, 100> &header, std::size_
     return number;
 }
 
-// Whether the file was never a database of this application, by the header alone (https://sqlite.org/fileformat.html):
-// to open it with SQLite would bring its journals into it.
+// True if the file was never a database of this application, judged by the header alone
+// (https://sqlite.org/fileformat.html): opening it with SQLite would merge its journals into it.
 bool is_strangers(const std::string &path, const DatabaseFormat &format) {
     constexpr std::string_view magic("SQLite format 3\0", 16);
     constexpr std::size_t pages_at = 28;
@@ -181,7 +181,7 @@ bool is_strangers(const std::string &path, const DatabaseFormat &format) {
     std::array<unsigned char, 100> header{};
     const std::size_t got = read_begin(path, header);
     if (got == 0) {
-        return false; // not there, or empty: nobody's yet
+        return false; // missing or empty: not a stranger's
     }
     if (got < header.size()) {
         return true;
@@ -190,7 +190,7 @@ bool is_strangers(const std::string &path, const DatabaseFormat &format) {
     if (application == static_cast<std::uint32_t>(format.application)) {
         return false;
     }
-    // One page at most: another process may be making it, with everything still in the write-ahead log.
+    // At most one page: another process may be creating it, with all content still in the write-ahead log.
     const bool is_being_made =
         std::equal(magic.begin(), magic.end(), header.begin()) && application == 0 && number_at(header, pages_at) <= 1;
     return !is_being_made;
@@ -207,7 +207,7 @@ void fill(SQLite::Database &database, const std::string &path, const DatabaseFor
     ::chmod(path.c_str(), 0600);
     database.exec(is_on_network(path) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
     Transaction transaction(database, true);
-    if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) { // else another process was quicker
+    if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) { // else another process was faster
         database.exec(format.schema);
         database.exec(fmt::format("PRAGMA application_id = {}", format.application));
         database.exec(fmt::format("PRAGMA user_version = {}", format.version));
@@ -215,8 +215,8 @@ void fill(SQLite::Database &database, const std::string &path, const DatabaseFor
     transaction.commit();
 }
 
-// SQLite takes memory for a whole row before it looks at how long it may be, so that a file may have no longer one than
-// this. Ours have kilobytes.
+// SQLite allocates memory for a whole row before it checks the row's size, so the file size bounds row sizes. Our rows
+// have kilobytes.
 constexpr std::uintmax_t most_database_bytes = std::uintmax_t{64} << 20;
 
 bool is_too_large(const std::string &path) {
@@ -230,7 +230,7 @@ bool is_too_large(const std::string &path) {
     return bytes > most_database_bytes;
 }
 
-// Nothing when the file holds something else.
+// Null if the file holds something else.
 std::unique_ptr<SQLite::Database> try_open(const std::string &path, const DatabaseFormat &format) {
     auto database = std::make_unique<SQLite::Database>(
         path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOFOLLOW, busy_milliseconds);
@@ -251,7 +251,7 @@ Transaction::Transaction(SQLite::Database &database, bool immediate) : database_
 
 Transaction::~Transaction() {
     if (open_) {
-        (void)sqlite3_exec(database_.getHandle(), "ROLLBACK", nullptr, nullptr, nullptr); // closing does it too
+        (void)sqlite3_exec(database_.getHandle(), "ROLLBACK", nullptr, nullptr, nullptr); // closing rolls back too
     }
 }
 
@@ -262,7 +262,7 @@ void Transaction::commit() {
 
 bool is_damage(const SQLite::Exception &error) {
     const int code = error.getErrorCode() & 0xff;
-    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_INTERRUPT; // the last: it had no end
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_INTERRUPT; // the last: endless reading
 }
 
 namespace {
@@ -272,7 +272,7 @@ bool reads_to_its_end(const std::string &path) {
     std::array<char, 16384> piece{};
     ssize_t got = 0;
     do {
-        got = TEMP_FAILURE_RETRY(::read(file.get(), piece.data(), piece.size())); // fails where none was opened
+        got = TEMP_FAILURE_RETRY(::read(file.get(), piece.data(), piece.size())); // fails if open failed
     } while (got > 0);
     return got == 0;
 }
@@ -303,12 +303,12 @@ bool set_aside(const std::string &path, const Notice &notice) {
         const std::string from = path + suffix;
         const std::string to = aside + suffix;
         if (std::rename(from.c_str(), to.c_str()) != 0) {
-            (void)std::remove(to.c_str()); // not one of before
+            (void)std::remove(to.c_str()); // remove a leftover of an earlier file
         } else if (*suffix == '\0') {
             moved = true;
         }
     }
-    if (moved) { // else another process was quicker, and says it
+    if (moved) { // otherwise another process was faster, and reports it
         notice(fmt::format("'{}' was damaged or of another version of opdock, and is '{}' now. A new one is made; "
                            "delete the old one if nobody wants to look into it",
                            path, aside));
@@ -330,7 +330,7 @@ bool set_aside_damaged(const std::string &path, const Notice &notice) {
 OpenDatabase open_database(const std::string &named, const DatabaseFormat &format, const Notice &notice) {
     std::unique_lock turn = take_turn();
     auto no_signal = std::make_unique<FileSizeSignal>();
-    // The file alone would not do: SQLite also believes the journals that lie beside it.
+    // Checking the file alone is not enough: SQLite also trusts the journals beside it.
     const std::string fault = make_own_folder(std::filesystem::path(named).parent_path().string());
     if (!fault.empty()) {
         throw DatabaseError(fault);
@@ -353,11 +353,11 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
                 return {std::move(turn), std::move(no_signal), std::move(database)};
             }
             if (attempt == 0) {
-                set_aside(path, notice); // another's, or another version's
+                set_aside(path, notice); // another application's or version's file
                 continue;
             }
         } catch (const SQLite::Exception &error) {
-            // Changing the kind of journal does not wait for others by itself.
+            // SQLite does not wait for other processes when it changes the journal mode.
             if ((error.getErrorCode() & 0xff) == SQLITE_BUSY && std::chrono::steady_clock::now() < deadline) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
                 --attempt;

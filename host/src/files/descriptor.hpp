@@ -1,4 +1,4 @@
-// A file descriptor that is closed when its owner goes.
+// A file descriptor that closes itself.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@ namespace opdock::core {
 
 class Descriptor {
   public:
-    // Negative: none.
+    // Negative: no descriptor.
     explicit Descriptor(int value = -1) : value_(value) {}
     ~Descriptor() { close(); }
     Descriptor(Descriptor &&other) noexcept : value_(std::exchange(other.value_, -1)) {}

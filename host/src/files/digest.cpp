@@ -40,7 +40,7 @@ Digest sha256_of(std::string_view text) {
 
 Digest sha256_of(const PluginFile &file) {
     prepare_sodium();
-    if (file.size() == 0) { // as many of /proc say, whatever is in them
+    if (file.size() == 0) { // many files of /proc report 0 whatever they contain
         throw Rejected(RejectCode::truncated,
                        fmt::format("'{}' is empty, or has no size.\nName a plugin.", file.name()));
     }

@@ -1,4 +1,4 @@
-// Which file it is, and whether it was changed since.
+// Identity of a file, and detection of changes to it.
 #pragma once
 
 #include <compare>
@@ -8,18 +8,18 @@
 
 namespace opdock::core {
 
-// Two that are equal are the same file with the same content, unless a clock was set back: see file_times.hpp.
+// Equal identities mean the same file with the same content, unless a clock was set back: see file_times.hpp.
 struct FileIdentity {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
     std::uint64_t size = 0;
     std::int64_t modified = 0; // nanoseconds since the epoch
-    std::int64_t changed = 0;  // the same: when its content, name, owner or permissions were last changed
+    std::int64_t changed = 0;  // the same: last change of content, name, owner or permissions
 
     auto operator<=>(const FileIdentity &) const = default;
 };
 
-// Whether it is the same file with the same content, as far as can be told; names, owners and permissions may differ.
+// True if it is the same file with the same content, as far as detectable; name, owner and permissions may differ.
 inline bool has_same_content(const FileIdentity &a, const FileIdentity &b) {
     return a.device == b.device && a.inode == b.inode && a.size == b.size && a.modified == b.modified;
 }

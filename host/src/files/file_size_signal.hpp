@@ -1,5 +1,5 @@
-// While this lives, a file of the thread that grows past the limit of the process (RLIMIT_FSIZE) is an error of the
-// write, as one on a full disk is: the signal that would end the process is held back and taken.
+// While it lives, a write of this thread beyond the process's file size limit (RLIMIT_FSIZE) fails with an error, like
+// a write to a full disk: the signal that would end the process is blocked and consumed.
 #pragma once
 
 #include <csignal>
@@ -33,7 +33,7 @@ class FileSizeSignal {
     FileSizeSignal &operator=(const FileSizeSignal &) = delete;
 
   private:
-    sigset_t one_{}; // none so far: Linux has a bit for each
+    sigset_t one_{}; // on Linux, zero is the empty set
     sigset_t before_{};
     bool was_pending_ = false;
     bool is_blocked_ = false;

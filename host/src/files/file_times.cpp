@@ -7,7 +7,7 @@
 namespace opdock::core {
 
 void wait_until_changes_show(const FileIdentity &identity) {
-    constexpr std::int64_t longest_tick = 10'000'000; // of kernels with 100 in a second
+    constexpr std::int64_t longest_tick = 10'000'000; // for kernels with 100 ticks per second
     const auto left = [&] {
         timespec tick = {};
         ::clock_gettime(CLOCK_REALTIME_COARSE, &tick);

@@ -1,13 +1,13 @@
-// When a change of a file shows in its times.
+// Visibility of file changes in file times.
 #pragma once
 
 #include "files/file_identity.hpp"
 
 namespace opdock::core {
 
-// A file's times are those of the kernel clock's last tick (before Linux 6.13, and on some filesystems since): a file
-// that is changed twice within a tick looks the same after both. Waits, some milliseconds at most, until a further
-// change of the file would show. Call it before looking at the content. Network filesystems give no guarantee about
+// File times have the resolution of the kernel's clock tick (before Linux 6.13, and later on some filesystems): two
+// changes within one tick cannot be told apart. Waits, a few milliseconds at most, until a further change of the
+// file would be visible. Call it before reading the content. Network filesystems give no guarantee about
 // timestamps.
 void wait_until_changes_show(const FileIdentity &identity);
 

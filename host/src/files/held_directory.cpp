@@ -52,7 +52,7 @@ std::string HeldDirectory::name_for_loader(const std::string &file) const {
 }
 
 std::string remembered_path(const HeldFile &file) {
-    constexpr std::size_t most = 600, kept = 200, digits = 32; // what is remembered has limited room for it
+    constexpr std::size_t most = 600, kept = 200, digits = 32; // records of it have limited room
     const std::string &folder = file.directory->real_path();
     std::string path = folder == "/" ? "/" + file.name : folder + "/" + file.name;
     if (path.size() > most) {
@@ -84,13 +84,13 @@ HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
 }
 
 HeldFile HeldDirectories::follow(std::filesystem::path file) {
-    constexpr int most_links = 40; // as many as the kernel follows
+    constexpr int most_links = 40; // the kernel's limit
     for (int links = 0;; ++links) {
         HeldFile held{of(file), file.filename().string()};
         std::array<char, PATH_MAX> target{};
         const ssize_t length =
             ::readlinkat(held.directory->descriptor(), held.name.c_str(), target.data(), target.size());
-        if (length < 0) { // no link, as ".." and what ends in '/' are none
+        if (length < 0) { // not a link, as is the case for ".." and for paths that end in '/'
             return held;
         }
         if (links == most_links || length == static_cast<ssize_t>(target.size())) {

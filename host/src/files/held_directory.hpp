@@ -1,7 +1,7 @@
-// A folder that is held open, from the moment a plugin in it is judged until the plugin is loaded.
+// A folder that is held open from the time a plugin in it is judged until the plugin is loaded.
 //
-// The dynamic loader is given names in it through /proc/self/fd, so that $ORIGIN means the folder and nobody can put
-// another in its place.
+// The dynamic loader gets file names through /proc/self/fd, so that $ORIGIN means this folder and nobody can substitute
+// another one.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,15 @@
 
 namespace opdock::core {
 
-// Tells folders apart, whatever their paths.
+// Identifies a folder independently of its path.
 struct FolderIdentity {
     dev_t device = 0;
-    ino_t inode = 0; // no folder has this
+    ino_t inode = 0; // no folder has inode 0
 
     bool operator==(const FolderIdentity &) const = default;
 };
 
-// Follows links; nothing when there is no folder at this path.
+// Follows links; nullopt if there is no folder at this path.
 std::optional<FolderIdentity> identity_of_folder(const std::string &path);
 
 class HeldDirectory {
@@ -35,7 +35,7 @@ class HeldDirectory {
     int descriptor() const { return descriptor_.get(); }
     const FolderIdentity &identity() const { return identity_; }
     const std::string &path() const { return path_; }
-    // Without links, as it was when it was opened.
+    // The path without links, as of when the folder was opened.
     const std::string &real_path() const { return real_path_; }
     // "/proc/self/fd/9/libacme.so"
     std::string name_for_loader(const std::string &file) const;
@@ -49,34 +49,34 @@ class HeldDirectory {
 
 using HeldDirectoryPtr = std::shared_ptr<const HeldDirectory>;
 
-// A file by the folder that it really lies in, and its name there, which is no link unless somebody makes it one.
+// A file as its real folder and its name there. The name is not a link unless somebody makes it one.
 struct HeldFile {
     HeldDirectoryPtr directory;
     std::string name;
 };
 
-// The path at which it really lies, whatever links and dots it was found by: by this one it is remembered. A long one
-// is cut and has a digest in it.
+// The real path of the file, independent of links and dots in the path by which it was found; used as its key. A long
+// path is cut and contains a digest.
 std::string remembered_path(const HeldFile &file);
 
-// One descriptor for each folder in use, however many plugins lie in it; one that is kept for good serves every host.
+// Holds one descriptor for each folder in use, shared by all plugins there; a kept folder serves every host.
 class HeldDirectories {
   public:
-    // The folder a file lies in. Throws Rejected.
+    // The folder of a file. Throws Rejected.
     HeldDirectoryPtr of(const std::filesystem::path &file);
-    // Where a file lies when the links that it is named by are followed, once and for all: whoever changes one of them
-    // later changes nothing of it. Throws Rejected, not because the file itself is not there.
+    // Follows the links of a file's path once: later changes of these links have no effect. Throws Rejected, but not if
+    // only the file itself is missing.
     HeldFile follow(std::filesystem::path file);
 
   private:
     std::map<std::string, std::weak_ptr<const HeldDirectory>> held_; // by path
 };
 
-// For good: the loader remembers the name of what it loaded, and another folder's descriptor with the same number would
-// give it the wrong plugin.
+// Permanent: the loader remembers the names of loaded files. If another folder's descriptor got the same number, the
+// loader would return the wrong plugin.
 class KeptDirectory {
   public:
-    // Takes what keeping needs, so that it cannot fail once the plugin is there.
+    // Allocates everything that keeping needs, so that it cannot fail once the plugin is loaded.
     explicit KeptDirectory(HeldDirectoryPtr directory);
     ~KeptDirectory();
     KeptDirectory(const KeptDirectory &) = delete;
@@ -84,12 +84,12 @@ class KeptDirectory {
 
     void keep() noexcept;
 
-    // The folder when it is kept already under this path, or null.
+    // The kept folder with this path, or null.
     static HeldDirectoryPtr find(const HeldDirectory &directory);
 
   private:
     struct Kept;
-    static std::atomic<Kept *> newest; // a list without a lock, which a forked child could inherit
+    static std::atomic<Kept *> newest; // a lock-free list, because a forked child could inherit a held lock
     std::unique_ptr<Kept> kept_;
 };
 

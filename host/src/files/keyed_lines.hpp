@@ -1,5 +1,5 @@
-// Text files of one "word value" on each line, in a fixed order: signatures and keys. Empty lines and lines that begin
-// with '#' may stand before the first line and behind each record, nowhere else.
+// Text files with one "word value" per line, in a fixed order: signatures and keys. Empty lines and lines that start
+// with '#' are allowed only before the first line and after each record.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@ namespace opdock::core {
 
 class KeyedLines {
   public:
-    // Both must live as long. `path` names the file in messages.
+    // Both arguments must outlive this. `path` names the file in messages.
     KeyedLines(std::string_view text, const std::string &path) : text_(text), path_(path) {}
 
-    // Skips comments; whether nothing follows.
+    // Skips comments; true if nothing follows.
     bool at_end();
-    // The next line, which must be this. Throws Error(OPDOCK_LOAD_FAILED) "FILE:LINE: expected ..., found ...".
+    // Reads the next line, which must equal `line`. Throws Error(OPDOCK_LOAD_FAILED) "FILE:LINE: expected ...".
     void expect_line(std::string_view line);
-    // The value of the next line, which must begin with this word and a blank.
+    // The value of the next line, which must start with this word and a space.
     std::string_view value_of(std::string_view word, std::string_view expected);
-    // The same, of so many bytes in hexadecimal.
+    // Like value_of, for a value of exactly this many bytes in hexadecimal.
     template<class Bytes>
     void hex_of(std::string_view word, Bytes &bytes);
 
-    // The line read last, counted from 1.
+    // Number of the last line read, counted from 1.
     std::size_t line() const { return line_; }
     [[noreturn]] void fail(const std::string &message) const;
 

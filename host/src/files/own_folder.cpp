@@ -13,7 +13,7 @@
 namespace opdock::core {
 namespace {
 
-// Somebody else could put another folder in its place, or did: a link of theirs may lead to a folder of ours.
+// Detects that others could replace the folder, or have done so: their link may lead to a folder of ours.
 std::string fault_of_way_to(const std::string &folder) {
     const auto fault = PathRules().judge_folder(folder, PathRules::Missing::is_fine);
     return fault ? fmt::format("somebody else could put another in place of the folder '{}': {}; use another folder, "
@@ -41,14 +41,14 @@ std::string fault_of_own_folder(const std::string &folder) {
         return fmt::format("others may write to the folder '{}' (mode {:04o}), so that what lies in it cannot be "
                            "trusted; {}",
                            folder, status.st_mode & 07777u,
-                           (status.st_mode & S_ISVTX) != 0 // everybody's, such as /tmp
+                           (status.st_mode & S_ISVTX) != 0 // shared by all users, such as /tmp
                                ? "use a folder that its user alone may write to"
                                : fmt::format("run `chmod go-w {}` if they did not", folder));
     }
     return fault_of_way_to(folder);
 }
 
-// The mode is given when it is made, and not after: in between others could put something into it.
+// Sets the mode at creation: until a later chmod others could create files in the folder.
 std::string make_own_folder(const std::string &folder) {
     struct stat status = {};
     if (::stat(folder.c_str(), &status) != 0) {
@@ -60,7 +60,7 @@ std::string make_own_folder(const std::string &folder) {
         end = std::min(folder.find('/', end + 1), folder.size());
         const std::string part = folder.substr(0, end);
         if (::mkdir(part.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-            const int code = errno; // a read-only disk says so before it says that the folder is there
+            const int code = errno; // a read-only disk reports EROFS even if the folder exists
             if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
                 return fmt::format("the folder '{}' cannot be made: {}", folder, std::generic_category().message(code));
             }

@@ -20,21 +20,21 @@
 namespace opdock::core {
 namespace {
 
-constexpr int most_links = 40; // as many as the kernel follows
+constexpr int most_links = 40; // the kernel's limit
 const std::string root = "/";
 
 std::string join(const std::string &folder, const std::string &name) {
     return folder == root ? root + name : folder + '/' + name;
 }
 
-// Empty when it is no link.
+// Empty if it is not a link.
 std::string target_of(const std::string &link) {
     char buffer[PATH_MAX];
     const ssize_t length = ::readlink(link.c_str(), buffer, sizeof buffer);
     return length > 0 ? std::string(buffer, static_cast<std::size_t>(length)) : std::string();
 }
 
-// Whole, on one line, and safe to be pasted whatever characters somebody put into it.
+// The whole path on one line, quoted so that it is safe to paste into a shell.
 std::string for_shell(const std::string &path) {
     std::string quoted = "'";
     for (const char c : visible_line(path)) {
@@ -43,7 +43,7 @@ std::string for_shell(const std::string &path) {
     return quoted + "'";
 }
 
-// The names of a path, last first, onto those that are left to walk.
+// Pushes the names of a path to the front of the names that are left to walk.
 void push_names(const std::string &path, std::list<std::string> &left) {
     auto at = left.begin();
     for (std::size_t begin = 0; begin < path.size();) {
@@ -55,7 +55,7 @@ void push_names(const std::string &path, std::list<std::string> &left) {
     }
 }
 
-// That a file is not there is somebody else's to report; what is there and cannot be looked at may be anything.
+// A missing file is reported elsewhere; a file that exists but cannot be inspected may be anything.
 std::optional<PathRules::Fault> not_looked_at(const std::string &path, int code) {
     if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
         return std::nullopt;
@@ -65,17 +65,17 @@ std::optional<PathRules::Fault> not_looked_at(const std::string &path, int code)
         fmt::format("ls -ld {}", for_shell(path))};
 }
 
-// Links below /proc/PID lead into other processes' views of the machine, whatever readlink says of them.
+// Links below /proc/PID lead into other processes' namespaces, whatever readlink returns.
 bool is_magic(const std::string &link) {
     struct statfs filesystem = {};
     return ::statfs(link.substr(0, link.rfind('/') + 1).c_str(), &filesystem) == 0 &&
            filesystem.f_type == PROC_SUPER_MAGIC;
 }
 
-// A namespace shows one number for all users (or groups) that it has none for. Returns whether this is that number.
+// A namespace shows all users (or groups) without a mapping under one number. Returns whether this is that number.
 bool stands_for_many(std::uint64_t number, const char *overflow, const char *map) {
     constexpr std::uint64_t all = 0xffffffff;
-    std::uint64_t in_place = 65534, inside = 0, outside = 0, count = all; // as it is where nobody says otherwise
+    std::uint64_t in_place = 65534, inside = 0, outside = 0, count = all; // defaults if /proc does not tell
     std::ifstream(overflow) >> in_place;
     if (number != in_place) {
         return false;
@@ -141,7 +141,7 @@ std::optional<PathRules::Fault> PathRules::judge_status(const std::string &path,
                      fmt::format("readlink -f {}", for_shell(path))};
     }
     if (S_ISLNK(status.st_mode) || (sticky_is_fine && (status.st_mode & S_ISVTX) != 0)) {
-        return std::nullopt; // a link has no permissions of its own
+        return std::nullopt; // permissions of links are meaningless
     }
     const unsigned mode = status.st_mode & 07777u;
     if ((status.st_mode & S_IWOTH) != 0) {
@@ -168,7 +168,7 @@ const std::optional<PathRules::Fault> &PathRules::folder_above(const std::string
     return above_.emplace(real, std::move(fault)).first->second;
 }
 
-// As the kernel walks: a link is replaced by what it points to, and ".." leads to the parent of where one is.
+// Like the kernel, replaces links by their targets and resolves ".." to the parent of the real folder.
 PathRules::Folder PathRules::walk(const std::string &path) {
     std::list<std::string> left;
     push_names(path, left);

@@ -1,9 +1,9 @@
-// Who else could put something in a file's place: owners and permissions of the file, of its folder and of every folder
-// and link on the way to it, as it is written and as it really is.
+// Detects who else could replace a file: checks owners and permissions of the file, its folder and every folder and
+// link on the path, both as written and as resolved.
 //
-// Owners may be root and the effective user; root's group and the effective group may write as well, by the
-// mode or by a POSIX ACL. Above a file's own folder everybody may write where the sticky bit keeps them from replacing
-// what is not theirs, as in /tmp. Links of /proc are at fault: they lead elsewhere than they say.
+// Root and the effective user may be owners; root's group and the effective group may write as well, by mode or POSIX
+// ACL. In folders above the file's own, everybody may write if the sticky bit protects files of other users, as in
+// /tmp. Links of /proc are faults: their real target differs from the one they show.
 #pragma once
 
 #include <list>
@@ -17,12 +17,12 @@
 
 namespace opdock::core {
 
-// The user and the group of this process as files name them. Nobody, as chown has it (-1), where a user namespace shows
-// all whom it has no number for by the number that this process has: what looks like its own may be anybody's.
+// User and group of this process as owners of files. (uid_t)-1 and (gid_t)-1, which own nothing, if a user namespace
+// shows unmapped users under this process's number: files that seem to be its own may be anybody's.
 uid_t own_user();
 gid_t own_group();
 
-// Elements of a search path, such as PATH. Whoever searches takes an empty one for the working directory.
+// Elements of a search path such as PATH. Search code treats an empty element as the working directory.
 std::vector<std::string_view> split_path(std::string_view text, std::string_view separators);
 
 class PathRules {
@@ -31,26 +31,26 @@ class PathRules {
         std::string place; // the file, folder or link to blame
         std::string what;  // "everybody may write to the folder '/opt/acme' (mode 0777)"
         std::string remedy;
-        bool is_file = false; // rather than what many files have in common
+        bool is_file = false; // rather than a folder or link shared by many files
     };
 
     PathRules();
     PathRules(uid_t user, gid_t group) : user_(user), group_(group) {}
 
-    // The first fault on the way to the file. Nothing as well when the file cannot be looked at. What is found out of a
-    // folder is remembered. `status`: that of the file, when the caller knows it and that it is no link.
+    // The first fault on the path to the file. Also empty if the file cannot be inspected. Caches results per folder.
+    // `status`: the file's status, if the caller has it and the file is not a link.
     std::optional<Fault> judge(const std::string &absolute_path, const struct stat *status = nullptr);
 
-    // The same of a folder, whatever it holds. `missing`: what is said of one that is not there, when somebody else
-    // could make it.
+    // Like judge(), for a folder, independent of its content. `missing`: the verdict on a folder that does not exist,
+    // if another user could create it.
     enum class Missing { is_fine, is_judged };
     std::optional<Fault> judge_folder(const std::string &absolute_path, Missing missing);
 
   private:
     struct Folder {
-        std::string real; // empty when it cannot be looked at
+        std::string real; // empty if it cannot be inspected
         std::optional<Fault> fault;
-        std::optional<Fault> if_made; // of the last folder that is there, when the next one is not
+        std::optional<Fault> if_made; // fault of the last existing folder, if the next one does not exist
     };
 
     std::optional<Fault> judge(const std::string &path, const struct stat *known, int links_left);
@@ -62,7 +62,7 @@ class PathRules {
 
     uid_t user_;
     gid_t group_;
-    std::map<std::string, Folder> folders_;             // by path as it was written
+    std::map<std::string, Folder> folders_;             // by path as written
     std::map<std::string, std::optional<Fault>> above_; // by real path
 };
 

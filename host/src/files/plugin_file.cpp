@@ -14,7 +14,7 @@
 namespace opdock::core {
 namespace {
 
-constexpr std::uint64_t largest_file = std::uint64_t{4} << 30; // code is addressed with 32 bits; the rest is room
+constexpr std::uint64_t largest_file = std::uint64_t{4} << 30; // code addresses span 32 bits; the rest is margin
 
 std::string system_message(int code) {
     return std::generic_category().message(code);
@@ -28,7 +28,7 @@ PluginFile::PluginFile(const std::filesystem::path &path)
 PluginFile::PluginFile(const HeldDirectory &directory, const std::string &name)
     : PluginFile(directory.descriptor(), name.c_str(), name, O_NOFOLLOW) {}
 
-// O_NONBLOCK: opening a FIFO that nobody writes to would block.
+// O_NONBLOCK: opening a FIFO without a writer would block.
 PluginFile::PluginFile(int directory, const char *path, std::string name, int flags)
     : name_(std::move(name)),
       descriptor_(::openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags)) {

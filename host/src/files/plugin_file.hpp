@@ -1,7 +1,7 @@
-// The file of a plugin while it is judged.
+// A plugin's file while it is being judged.
 //
-// Read with pread through one descriptor and never mapped, so that a file that shrinks meanwhile is an error and not a
-// SIGBUS.
+// The file is read with pread through one descriptor and never mapped, so that truncation during the read is an error
+// and not a SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@
 
 namespace opdock::core {
 
-// A regular file, open for reading. Throws Rejected when it is none or cannot be read.
+// A regular file, open for reading. Throws Rejected if it is not a regular file or cannot be read.
 class PluginFile {
   public:
     explicit PluginFile(const std::filesystem::path &path);
-    // Follows no link.
+    // Does not follow links.
     PluginFile(const HeldDirectory &directory, const std::string &name);
 
-    // Without its folders, as messages name it.
+    // The name without folders, as used in messages.
     const std::string &name() const { return name_; }
     int descriptor() const { return descriptor_.get(); }
     std::uint64_t size() const { return identity_.size; }
     const FileIdentity &identity() const { return identity_; }
-    // Whether it was written to, or given other permissions, since it was opened.
+    // True if its content or permissions were changed since it was opened.
     bool is_changed() const;
 
     // Fills all of `bytes`.

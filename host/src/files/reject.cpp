@@ -18,7 +18,7 @@ struct Row {
 constexpr std::array rows{OPDOCK_REJECT_CODES(OPDOCK_ROW)};
 #undef OPDOCK_ROW
 
-// Null for a number that no code has.
+// Null if no code has this number.
 const Row *row_of(RejectCode code) {
     const auto *const row = std::ranges::find(rows, code, &Row::code);
     return row == rows.end() ? nullptr : row;

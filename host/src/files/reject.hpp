@@ -1,5 +1,5 @@
-// Why a plugin is not taken: a stable code for scripts and a sentence for people. docs/errors.md has a row for each
-// code.
+// Reasons for rejecting a plugin: a stable code for scripts and a sentence for people. docs/errors.md has a row for
+// each code.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 
 namespace opdock::core {
 
-// A code decides how the host treats the plugin.
+// The host's treatment of a plugin, determined by the code.
 enum class RejectFate {
     reject,
-    skip,       // nothing is wrong with it: it is reported as skipped, and strict mode does not mind
-    quarantine, // its code did harm: it is not run again until the file changes or somebody asks for it
+    skip,       // nothing is wrong with it: reported as skipped, accepted by strict mode
+    quarantine, // its code did harm: not run again until the file changes or a user requests it
 };
 
-// X(name, number, fate, meaning). The number is what people grep for: append, never renumber, never reuse.
+// X(name, number, fate, meaning). People search for the number: append, never renumber, never reuse.
 #define OPDOCK_REJECT_CODES(X)                                                                                         \
     /* The file, judged before any of its code runs. */                                                                \
     X(not_found, 1, reject, "no such file or directory")                                                               \
@@ -34,7 +34,7 @@ enum class RejectFate {
     X(malformed_note, 11, reject, "opdock's note cannot be understood")                                                \
     X(abi_mismatch, 12, reject, "built for an ABI this host does not have")                                            \
     X(cpu_feature_missing, 13, reject, "needs a CPU feature this machine lacks")                                       \
-    /* Passed over though nothing is wrong with it. */                                                                 \
+    /* Skipped although nothing is wrong with them. */                                                                 \
     X(shadowed, 15, skip, "a plugin of the same id was found earlier")                                                 \
     X(cuda_skipped, 16, skip, "for CUDA, which the policy skips")                                                      \
     /* Opening it. */                                                                                                  \
@@ -75,7 +75,7 @@ enum class RejectFate {
     X(unsigned_, 61, reject, "neither signed nor listed where trust is required")                                      \
     X(signature_invalid, 62, reject, "its signature does not hold")                                                    \
     X(untrusted_key, 63, reject, "signed with a key that is not trusted")                                              \
-    /* These two in strict mode, and where trust is required. */                                                       \
+    /* Both only in strict mode, and where trust is required. */                                                       \
     X(unsafe_search, 64, reject, "would take libraries from the working directory, or from nobody knows where")        \
     X(unsafe_library, 65, reject, "others may put code into a library that it needs")                                  \
     X(bad_soname, 66, reject, "its name as a library is a path")                                                       \
@@ -94,25 +94,25 @@ std::string_view meaning(RejectCode code);
 bool is_skip(RejectCode code);
 bool is_quarantine(RejectCode code);
 
-// How such a rejection ends. It is kept, and shown by what tried the file again, too.
+// The end of a quarantine message. It is stored, and also shown by tools that try the file again.
 inline constexpr std::string_view quarantine_text =
     "\nHosts do not try it again until the file changes; each `plugin-ls --rescan` and each plugin-check of the file "
     "does. Mend the plugin, or tell its vendor.";
 
-// In the order of their numbers.
+// In ascending order of their numbers.
 std::vector<RejectCode> all_reject_codes();
 
 struct Rejection {
     RejectCode code;
     std::filesystem::path path;
-    // What failed, what was expected, what came, and what to do; names the file without its folders.
+    // What failed, what was expected, what was found and what to do; names the file without its folders.
     std::string message;
 };
 
-// The file is not the one that was judged.
+// The rejection of a file that is not the one that was judged.
 Rejection changed_since_judged(const std::filesystem::path &path);
 
-// How the parts of a stage hand a rejection up to it. Never leaves the stage.
+// Passes a rejection from the parts of a stage up to the stage. Never leaves the stage.
 class Rejected : public std::runtime_error {
   public:
     Rejected(RejectCode code, const std::string &message) : std::runtime_error(message), code_(code) {}

@@ -15,8 +15,8 @@
 namespace opdock::core {
 namespace {
 
-// One for each thread that writes, so that none meets another's. A process that was killed may have left one of this
-// name behind.
+// One temporary file for each writing thread, so that none uses another's. A process that was killed may have left a
+// file of this name behind.
 Descriptor new_file(const std::string &path, mode_t mode) {
     constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
     Descriptor file(::open(path.c_str(), flags, mode));
@@ -26,7 +26,7 @@ Descriptor new_file(const std::string &path, mode_t mode) {
     return file;
 }
 
-// 0, or what errno was.
+// 0 or an errno value.
 int write_whole(const Descriptor &file, std::string_view contents) {
     const FileSizeSignal held_back;
     while (!contents.empty()) {

@@ -1,5 +1,5 @@
-// Writing a file anew as a whole: whoever reads it meets what it was or what it is, never a part of it, whenever the
-// process that writes is killed.
+// Atomic replacement of a file: a reader sees the old or the new content, never a part, even if the writing process is
+// killed.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace opdock::core {
 
-// Writes another file beside it and renames that. Replaces regular files alone: /dev/null would be gone, and a link
-// would become a file. Why it could not, for people, or empty; the file is then what it was.
+// Writes a new file beside it and renames that. Only for regular files: renaming would destroy /dev/null and turn a
+// link into a file. Returns the reason of a failure, for people, or empty; the file is then unchanged.
 std::string replace_file(const std::string &path, std::string_view contents);
-// The same for its owner alone (0600), of pieces that lie behind each other.
+// Like replace_file, but with mode 0600, and from pieces that are written one after another.
 std::string replace_private_file(const std::string &path, std::span<const std::string_view> pieces);
 
 } // namespace opdock::core

@@ -37,7 +37,7 @@ uint32_t bits_of(uint32_t dtype) {
 
 SafetensorsFile safetensors_file(std::span<const SafetensorsTensor> tensors,
                                  const std::map<std::string, std::string> &metadata) {
-    // Wide elements first keeps every tensor aligned to its element size in a mapped file.
+    // Sorting by element size, largest first, keeps every tensor in a mapped file aligned to its element size.
     std::vector<const SafetensorsTensor *> order;
     std::set<std::string_view> names;
     for (const SafetensorsTensor &tensor : tensors) {

@@ -1,5 +1,5 @@
-// The writer of .safetensors: a 64-bit header size, a JSON header {name: {"dtype", "shape", "data_offsets": [begin,
-// end]}}, and the data that those offsets point into, without holes (https://github.com/huggingface/safetensors).
+// Writer of .safetensors: a 64-bit header size, a JSON header {name: {"dtype", "shape", "data_offsets": [begin, end]}},
+// and contiguous data, to which these offsets refer (https://github.com/huggingface/safetensors).
 #pragma once
 
 #include <array>
@@ -35,11 +35,11 @@ inline constexpr std::array<SafetensorsType, 16> safetensors_types = {{{"F64", O
                                                                        {"U8", OPDOCK_U8},
                                                                        {"BOOL", OPDOCK_BOOL}}};
 
-// The key of the header that is no tensor: texts by name.
+// The header key that is not a tensor: it maps names to texts.
 inline constexpr std::string_view safetensors_metadata = "__metadata__";
 
-// A tensor to be written. Borrows its elements: row-major without gaps, little-endian, as many bytes as its shape
-// needs.
+// A tensor to be written. Borrows its elements: row-major contiguous, little-endian, with the number of bytes that the
+// shape requires.
 struct SafetensorsTensor {
     std::string name;
     uint32_t dtype; // packed
@@ -47,14 +47,14 @@ struct SafetensorsTensor {
     std::string_view bytes;
 };
 
-// A file is its header, and then the pieces, which are the bytes of the tensors.
+// A file consists of the header followed by the pieces, which are the bytes of the tensors.
 struct SafetensorsFile {
     std::string header;
     std::vector<std::string_view> pieces;
 };
 
-// Throws Error(OPDOCK_INVALID_ARGUMENT) for a dtype that the format lacks, for a name that comes twice, is the
-// metadata's or is not UTF-8.
+// Throws Error(OPDOCK_INVALID_ARGUMENT) for a dtype that the format lacks, and for a name that is repeated, equals the
+// metadata key or is not UTF-8.
 SafetensorsFile safetensors_file(std::span<const SafetensorsTensor> tensors,
                                  const std::map<std::string, std::string> &metadata = {});
 

@@ -1,4 +1,4 @@
-// posix_spawn with its settings.
+// posix_spawn with its attributes and file actions.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace opdock::core {
 
-// Settings need memory and may fail: run() returns the failure.
+// Setting them may fail for lack of memory: run() returns the failure.
 class Spawn {
   public:
-    Spawn() { // these only set memory
+    Spawn() { // these cannot fail
         posix_spawnattr_init(&attributes_);
         posix_spawn_file_actions_init(&actions_);
     }
@@ -25,16 +25,16 @@ class Spawn {
     Spawn(const Spawn &) = delete;
     Spawn &operator=(const Spawn &) = delete;
 
-    // In the child, `descriptor` has the number `as`.
+    // Makes `descriptor` available in the child under the number `as`.
     void give(int descriptor, int as) { note(posix_spawn_file_actions_adddup2(&actions_, descriptor, as)); }
-    // There is nothing to read from `as`.
+    // Reads from `as` return end of file.
     void give_nothing(int as) { note(posix_spawn_file_actions_addopen(&actions_, as, "/dev/null", O_RDONLY, 0)); }
-    // Writes to `as` go nowhere.
+    // Writes to `as` are discarded.
     void drop(int as) { note(posix_spawn_file_actions_addopen(&actions_, as, "/dev/null", O_WRONLY, 0)); }
     void close_from(int first) { note(posix_spawn_file_actions_addclosefrom_np(&actions_, first)); }
     void work_in(const char *folder) { note(posix_spawn_file_actions_addchdir_np(&actions_, folder)); }
 
-    // A session of its own, without the terminal of this one, so that its children can be killed with it.
+    // Starts a new session without this terminal, so that the child can be killed with its children.
     void begin_session() { add_flag(POSIX_SPAWN_SETSID); }
     void unblock_signals() {
         sigset_t none;
@@ -42,13 +42,13 @@ class Spawn {
         note(posix_spawnattr_setsigmask(&attributes_, &none));
         add_flag(POSIX_SPAWN_SETSIGMASK);
     }
-    // These signals do what they do in a new program.
+    // Resets these signals to their default action.
     void reset_signals(const sigset_t &signals) {
         note(posix_spawnattr_setsigdefault(&attributes_, &signals));
         add_flag(POSIX_SPAWN_SETSIGDEF);
     }
 
-    // Runs the file that arguments[0] names, searched in PATH when it has no slash. 0, or what errno would be.
+    // Runs the file arguments[0], searched in PATH if it has no slash. Returns 0 or an errno value.
     int run(char *const *arguments, char *const *environment, pid_t *process) const {
         return failed_ != 0 ? failed_
                             : posix_spawnp(process, arguments[0], &actions_, &attributes_, arguments, environment);

@@ -1,5 +1,5 @@
-// The C API: opdock/opdock.h on top of Host. Nothing but translation; no exception leaves, and no thread is cancelled
-// here.
+// Implements the C API of opdock/opdock.h on top of Host. It only translates: no exception leaves it,
+// and no thread is cancelled in it.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -40,7 +40,7 @@ opdock_status guarded(Function function) {
         function();
         return OPDOCK_OK;
     } catch (...) {
-        opdock::detail::let_cancellation_pass(); // code of a plugin may let it happen, or end the thread
+        opdock::detail::let_cancellation_pass(); // a plugin's code may let it happen, or end the thread
         return opdock::core::leave_current_exception();
     }
 }
@@ -54,7 +54,7 @@ char *copy_text(const std::string &text) {
     return copy;
 }
 
-// Paths and what plugins say need not be UTF-8, and JSON has to be.
+// Paths and plugins' texts may be invalid UTF-8, but JSON requires UTF-8.
 char *copy_text(const nlohmann::json &document) {
     return copy_text(document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -80,7 +80,7 @@ opdock::core::PolicyPtr value_of(const opdock_policy *policy) {
     return policy != nullptr ? policy->value : nullptr;
 }
 
-// With the fields that the program's header lacks as null.
+// Fields that the program's header lacks are null.
 opdock_options known_options(const opdock_options &given) {
     if (given.struct_size < OPDOCK_STRUCT_SIZE(opdock_options, log_user_data)) {
         throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.struct_size is too small; set it with OPDOCK_STRUCT_SIZE");
@@ -241,7 +241,7 @@ opdock_status opdock_infer_outputs(opdock_op *op, const opdock_args *args, opdoc
         auto *to = reinterpret_cast<std::byte *>(specs);
         for (uint32_t i = 0; i < std::min(*count, capacity); ++i, to += spec_size) {
             const opdock_tensor_spec spec = spec_of(inferred[i], shapes[i].data());
-            std::memset(to, 0, spec_size); // also what a newer program's struct has besides
+            std::memset(to, 0, spec_size); // clears the extra fields of a newer program's struct
             std::memcpy(to, &spec, sizeof spec);
         }
     });

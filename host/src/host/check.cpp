@@ -35,7 +35,7 @@ json as_json(const Note &note) {
             {"cpu_features", note.cpu_features}};
 }
 
-// Names of a file may hold anything; each stays one line of a report.
+// Names in a file may contain anything; each becomes one line of a report.
 json as_lines(const std::vector<std::string> &names) {
     json lines = json::array();
     for (const std::string &name : names) {
@@ -68,7 +68,7 @@ Rejection wrong_tune_file(const std::filesystem::path &path, const std::vector<s
     return {RejectCode::tune_file_wrong, path, fmt::format("{}{}", text, consequence)};
 }
 
-// One file that is being judged.
+// The check of one file.
 class Check {
   public:
     Check(const std::filesystem::path &path, const CheckSettings &settings)
@@ -98,10 +98,10 @@ class Check {
     }
 
   private:
-    // Named by a plugin.json beside it or one folder up, or alone.
+    // The file with the plugin.json that names it, beside it or one folder up, if any.
     static PluginCandidate candidate_of(const std::filesystem::path &path) {
         PluginCandidate candidate;
-        std::error_code unreachable; // then it is relative, and not found
+        std::error_code unreachable; // on error the path stays relative and is not found
         const std::filesystem::path plugin = std::filesystem::absolute(path, unreachable).lexically_normal();
         candidate.path = plugin.string();
         for (const std::filesystem::path &folder : {plugin.parent_path(), plugin.parent_path().parent_path()}) {
@@ -121,7 +121,7 @@ class Check {
         return candidate;
     }
 
-    // What hosts know of the file as it is.
+    // The hosts' cached results for the file in its current state.
     std::optional<Scan> learnt() {
         const Log nobody([](void * /*unused*/, int32_t /*unused*/, const char * /*unused*/) {}, nullptr);
         std::optional<Scan> scan;
@@ -129,7 +129,7 @@ class Check {
             const HeldFile file = HeldDirectories().follow(candidate_.path);
             scan = ScanCache(settings_.cache_folder, nobody).find_any(remembered_path(file));
         } catch (const Rejected &) {
-            return {}; // it is not there, which looking at it says
+            return {}; // the file does not exist; inspection reports that
         }
         if (scan && scan->identity != inspection_.identity) {
             warnings_.push_back(fmt::format("'{}' was changed since a host scanned it. Hosts that are open go on with "
@@ -140,7 +140,7 @@ class Check {
         return scan;
     }
 
-    // In the order of a host. Throws Rejected.
+    // Checks in the order of a host. Throws Rejected.
     void judge() {
         const TrustPolicy trust = settings_.policy.trust();
         PathRules rules;
@@ -155,7 +155,7 @@ class Check {
         if (inspection_.rejection) {
             throw Rejected(inspection_.rejection->code, inspection_.rejection->message);
         }
-        if (trust.mode == Trust::warn) { // of what is no plugin nobody wants a signature
+        if (trust.mode == Trust::warn) { // a file that is no plugin needs no signature
             judge_signature(trust, rules);
         }
         if (scan_ && scan_->rejection && is_quarantine(scan_->rejection->code)) {
@@ -182,7 +182,7 @@ class Check {
 
     void judge_signature(const TrustPolicy &trust, PathRules &rules) {
         if (inspection_.identity == FileIdentity{}) {
-            return; // it cannot be read, as inspection says
+            return; // unreadable; inspection reports that
         }
         std::optional<TrustedKeys> keys;
         const TrustVerdict verdict =
@@ -238,7 +238,7 @@ class Check {
         }
     }
 
-    // Where a host has tried the file.
+    // Reads the registration if a host has tried the file.
     void read_registration() {
         if (!scan_ || scan_->transcript == nullptr) {
             return;
@@ -261,7 +261,7 @@ class Check {
         bool is_read = true;
         const std::vector<std::string> problems =
             registration_ ? problems_by_registration(file, is_read) : problems_of_text(file, is_read);
-        if (settings_.tune == TuneMode::off) { // nobody reads it
+        if (settings_.tune == TuneMode::off) { // hosts do not read it
             warnings_.insert(warnings_.end(), problems.begin(), problems.end());
         } else if (strict_ && !problems.empty()) {
             const Rejection wrong =
@@ -279,7 +279,7 @@ class Check {
         }
     }
 
-    // Names too: the registration is known. `is_read` becomes false for what is no tune file at all.
+    // Checks names too, since the registration is known. Sets `is_read` to false if it is no tune file at all.
     std::vector<std::string> problems_by_registration(const std::string &file, bool &is_read) const {
         std::vector<const Implementation *> implementations;
         for (const auto &implementation : registration_->implementations) {
@@ -308,11 +308,11 @@ class Check {
     const CheckSettings &settings_;
     const bool strict_;
     std::vector<std::string> warnings_;
-    std::optional<Rejection> fault_; // for which only strict mode rejects it
+    std::optional<Rejection> fault_; // only strict mode rejects for it
     const PluginCandidate candidate_;
     LibraryVersions versions_;
     const Inspection inspection_;
-    const std::optional<Scan> scan_; // null when it is of another file
+    const std::optional<Scan> scan_; // null if it belongs to another file
     Signatures signatures_;
     std::optional<Registration> registration_;
 };

@@ -26,7 +26,7 @@ bool is_used(const CountedImplementation &one) {
     return std::any_of(one.counts.begin(), one.counts.end(), [](uint64_t count) { return count != 0; });
 }
 
-// A text between quotation marks. What OpenMetrics does not let stand there is escaped.
+// A text in quotation marks, with the characters escaped that OpenMetrics does not allow.
 std::string label_value(std::string_view text) {
     std::string value = "\"";
     for (const char c : text) {
@@ -51,7 +51,7 @@ void add_family(std::string &text, std::string_view name, std::string_view help)
     text += fmt::format("# TYPE {} counter\n# HELP {} {}\n", name, name, help);
 }
 
-// Only where shadows are asked for are there any.
+// Counts of shadows; nothing if there are none.
 void add_shadows(std::string &text, std::span<const CountedImplementation> counted) {
     const auto has_shadows = [](const CountedImplementation &one) { return one.shadows != decltype(one.shadows){}; };
     if (std::none_of(counted.begin(), counted.end(), has_shadows)) {

@@ -1,4 +1,4 @@
-// The state of a host as JSON, for people and tools. No plugin is opened or asked for it.
+// The state of a host as JSON, for people and tools. Opens and calls no plugin.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -51,14 +51,14 @@ json dtypes_json(const Implementation &implementation, const Signature &signatur
     return list;
 }
 
-// Why a plugin that was taken could not be opened later; null when it could, or was not tried.
+// The reason why an accepted plugin could not be opened later; null if it could or was not tried.
 const Rejection *rejection_since(const PluginRecord &plugin) {
     const DeferredPlugin::Outcome *outcome = plugin.deferred ? plugin.deferred->outcome() : nullptr;
     return outcome != nullptr && outcome->rejection ? &*outcome->rejection : nullptr;
 }
 
-// The build id of what lies at a plugin's path now, "" when that has none or is gone; nothing while it is what was
-// taken.
+// The build id of the file now at a plugin's path, "" if it has none or is gone; nothing if the file
+// is still the one that was accepted.
 std::optional<std::string> replaced_by(const PluginRecord &plugin) {
     struct stat status = {};
     if (plugin.status != PluginRecord::Status::loaded || plugin.file == FileIdentity{}) {
@@ -71,7 +71,7 @@ std::optional<std::string> replaced_by(const PluginRecord &plugin) {
                                                               : std::optional(read_build_id(plugin.path));
 }
 
-// Each variable as it was when the host opened. What holds of the policy is in "policy", with its source.
+// Each variable as it was when the host opened. The policy in force is in "policy", with its sources.
 json variables_json(const Environment &environment) {
     const auto settings = setting_names();
     json list = json::array();
@@ -193,7 +193,7 @@ json Host::describe_devices() const {
         }
     }
     const PolicyStack policy = effective_policy();
-    std::set<std::pair<std::string, std::string>> asked; // device types and commands
+    std::set<std::pair<std::string, std::string>> asked; // (device type, command) pairs
     for (const auto &[name, op] : now.ops) {
         for (const auto &implementation : op->implementations) {
             const std::string &command = implementation->device_query;
@@ -253,12 +253,12 @@ json implementation_json(const Implementation &implementation, const Availabilit
             {"plugin", implementation.plugin}};
 }
 
-// The chains of an op on devices of a type, of which this is one.
+// Adds the chains of an op on devices of type `type`; `device` is one of them.
 void add_chains(const CallHost &host, const CatalogOp &op, const std::string &type, DLDevice device,
                 const PolicyStack &policy, json &chains) {
-    CatalogOp here = op; // with what is for this type alone: there may be many types
+    CatalogOp here = op; // only implementations for this type: there may be many types
     std::erase_if(here.implementations, [&](const auto &one) { return !same_name(one->device, type); });
-    // Tuples with the same chain share a row.
+    // Dtype tuples with the same chain share a row.
     std::vector<std::pair<std::vector<std::string>, json>> rows;
     std::map<std::vector<std::string>, size_t> row_of;
     for (const std::vector<uint32_t> &tuple : all_tuples(*op.signature)) {
@@ -285,7 +285,7 @@ void add_chains(const CallHost &host, const CatalogOp &op, const std::string &ty
 
 json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const {
     std::vector<const Implementation *> sorted;
-    std::set<std::string> device_types; // folded
+    std::set<std::string> device_types; // case-folded
     for (const auto &implementation : op.implementations) {
         sorted.push_back(implementation.get());
         device_types.insert(folded(implementation->device));
@@ -299,7 +299,7 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
     for (const std::string &type : device_types) {
         const std::optional<DLDevice> first = find_device(now.providers, type);
         if (!first) {
-            continue; // of a type that nobody provides there is no device, and so no chain
+            continue; // without a provider there is no device, hence no chain
         }
         add_chains(*this, op, type, *first, policy, chains);
     }

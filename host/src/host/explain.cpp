@@ -1,4 +1,4 @@
-// Why an op is served as it is, as JSON. Plugins are opened for it, and asked whether they are available.
+// Explains as JSON why an op is served as it is. Opens plugins for that and asks whether they are available.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -31,7 +31,7 @@ std::vector<uint32_t> parse_tuple(std::string_view text, const Signature &signat
     }
     const size_t variables = signature.dtype_variables.size();
     if (tuple.size() == 1 && variables > 1) {
-        tuple.resize(variables, tuple.front()); // one for all
+        tuple.resize(variables, tuple.front()); // one dtype for all
     }
     if (tuple.size() != variables) {
         throw Error(OPDOCK_INVALID_ARGUMENT, fmt::format("dtypes '{}': op '{}' has {}", text, signature.name,
@@ -40,7 +40,7 @@ std::vector<uint32_t> parse_tuple(std::string_view text, const Signature &signat
     return tuple;
 }
 
-// The registered spelling of a device type that an implementation or a vendor names; "" for none.
+// The registered spelling of a device type that an implementation or a vendor names; "" if there is none.
 std::string named_device_type(const Catalog &now, std::string_view type) {
     for (const auto &[name, op] : now.ops) {
         for (const auto &implementation : op->implementations) {
@@ -57,8 +57,8 @@ std::string named_device_type(const Catalog &now, std::string_view type) {
     return "";
 }
 
-// The type and index of a device of a type that plugins name, nobody provides and DLPack has no number for: no call
-// can name it.
+// A device whose type plugins name, but nobody provides and DLPack has no number for: no call can name
+// it.
 struct UnprovidedDevice {
     std::string type;
     int32_t index = 0;
@@ -78,7 +78,7 @@ std::optional<UnprovidedDevice> find_unprovided(const Catalog &now, std::string_
     return type.empty() ? std::nullopt : std::optional(UnprovidedDevice{std::move(type), spelled->index});
 }
 
-// Of a device that nobody provides: what the policy keeps is not available, by what its vendor's command says.
+// For a device that nobody provides: drops what the policy keeps as not available, quoting its vendor's command.
 void drop_unprovided(const CatalogOp &op, const std::string &missing, const Devices &devices, Decision &decision) {
     for (const Kept &one : std::exchange(decision.chain, {})) {
         const std::string &command = op.implementations[one.id]->device_query;
@@ -95,21 +95,21 @@ void drop_unprovided(const CatalogOp &op, const std::string &missing, const Devi
               [](const Dropped &a, const Dropped &b) { return std::tie(a.impl_id, a.id) < std::tie(b.impl_id, b.id); });
 }
 
-// What explain() is asked about.
+// The question that explain() answers.
 struct Question {
     const CatalogOp &op;
     const PolicyStack &policy;
-    std::optional<std::vector<uint32_t>> dtypes; // none: whatever they are
+    std::optional<std::vector<uint32_t>> dtypes; // none: any dtypes
     std::optional<UnprovidedDevice> unprovided;
-    DLDevice device; // the CPU where nobody provides it, for want of a number
+    DLDevice device; // the CPU if nobody provides the device, for want of a number
 
     Key key(const CallHost &host, DLDevice on) const {
         return host.key_for(host.catalog(), on, dtypes ? &*dtypes : nullptr);
     }
 };
 
-// `missing`: why there is no such device. The policy decides first: code of an implementation that it leaves out is not
-// run.
+// `missing`: why the device does not exist. The policy decides first: code of an implementation that
+// it leaves out is not run.
 Decision decision_for(const CallHost &host, const Question &asked, const std::string &missing) {
     Key key = asked.key(host, asked.device);
     if (asked.unprovided) {
@@ -126,7 +126,7 @@ Decision decision_for(const CallHost &host, const Question &asked, const std::st
     return host.decide(asked.op, asked.policy, key, asked.device, missing);
 }
 
-// Who would serve on the CPU what nobody serves on the device; null for nobody.
+// The chain on the CPU for an op that nothing serves on the device; null if it is empty.
 json on_cpu(const CallHost &host, const Question &asked, const OpPolicy &policy, bool is_there) {
     constexpr DLDevice cpu{kDLCPU, 0};
     const Decision decision = host.decide(asked.op, asked.policy, asked.key(host, cpu), cpu);
@@ -159,7 +159,7 @@ DLDevice Host::named_device(std::string_view text) const {
 json Host::explain(std::string_view op_name, const char *device_name, const char *dtypes,
                    const PolicyPtr &given) const {
     const Catalog &now = catalog();
-    const CatalogOp &declared = now.declared(op(op_name).name); // an unknown one throws
+    const CatalogOp &declared = now.declared(op(op_name).name); // throws for an unknown op
     const std::string name = device_name != nullptr ? device_name : "cpu:0";
     PolicyStack policy = effective_policy();
     if (given != nullptr) {
@@ -172,7 +172,7 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
     if (dtypes != nullptr) {
         asked.dtypes = parse_tuple(dtypes, *declared.signature);
     }
-    // Of a device that is missing nothing is remembered: anybody can make up more.
+    // Nothing is cached about a missing device: anybody can make up more of them.
     const std::string missing = asked.unprovided ? asked.unprovided->missing() : devices_.missing(asked.device);
     const Decision decision = decision_for(*this, asked, missing);
     json chain = json::array();
@@ -194,7 +194,7 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
                       {"chain", std::move(chain)},
                       {"kept", std::move(kept)},
                       {"dropped", std::move(dropped)}};
-    if (decision.chain.empty() && asked.device.device_type != kDLCPU) { // nobody copies memory that nobody provides
+    if (decision.chain.empty() && asked.device.device_type != kDLCPU) { // without a provider, memory cannot be copied
         if (json there = on_cpu(*this, asked, decision.policy, missing.empty()); !there.is_null()) {
             explained["on_cpu"] = std::move(there);
         }

@@ -11,7 +11,7 @@
 namespace opdock::core {
 namespace {
 
-// The status of work on a device, for a plugin: what it throws becomes one, and its sentence is left as if by fail().
+// The status of work on a device, for a plugin: an exception becomes a status, with its message left as if by fail().
 template<class Work>
 opdock_status for_plugin(const opdock_host_api *api, Work work) noexcept {
     leave_message("the host was closed, or has no memory to answer");

@@ -1,4 +1,4 @@
-// Fixing every choice of a host, and what was chosen as a manifest that hosts on other machines can be compared with.
+// Fixes every choice of a host, and writes the choices as a manifest for comparison with hosts on other machines.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -85,7 +85,7 @@ Choices choices_in(std::string_view manifest) {
     return choices;
 }
 
-// The dtypes that calls have: none for a variable of parameters that are absent.
+// The dtypes that calls can have: none for a variable that only absent parameters use.
 std::vector<std::vector<uint32_t>> tuples_of_calls(Signature signature) {
     for (size_t i = 0; i < signature.allowed_dtypes.size(); ++i) {
         const auto is_bound_by = [&](const Parameter &one) {
@@ -105,7 +105,7 @@ std::string text_of(const Chosen &chosen) {
                        chosen.configs.empty() ? "no configs" : "configs " + visible_line(chosen.configs).substr(0, 12));
 }
 
-// Calls that differ alike as one line: "op 'gelu' on cpu (Xeon), f32 and 2 more: expected ..., found ...".
+// Joins calls with the same difference in one line: "op 'gelu' on cpu (Xeon), f32 and 2 more: expected ..., found ...".
 std::string differences(const Choices &expected, const Choices &found) {
     std::map<std::pair<std::array<std::string, 3>, std::string>, std::vector<std::string>> lines;
     const auto differ = [&](const CallsKey &calls, const std::string &how) {
@@ -140,7 +140,7 @@ std::string differences(const Choices &expected, const Choices &found) {
     return text;
 }
 
-// Covers all that the configs of an implementation on one device follow from: its plugin's tune file and the database.
+// Covers everything that determines an implementation's configs on one device: its plugin's tune file and the database.
 std::string digest_of_configs(const PluginTuning &plugin, const DeploymentTuning &tuning) {
     std::string text = plugin.has_file() ? read_bounded_file(plugin.path(), OPDOCK_INVALID_TUNE_FILE) : "";
     std::set<std::string> entries;
@@ -155,7 +155,7 @@ std::string digest_of_configs(const PluginTuning &plugin, const DeploymentTuning
 
 } // namespace
 
-// Null where nothing can serve such calls.
+// Null if nothing can serve such calls.
 Deployment *Host::chosen_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes) {
     try {
         return chain_for(target, device, dtypes)->links.front().deployment;
@@ -174,7 +174,7 @@ json Host::freeze(const char *expected) {
     publish_frozen(true);
     try {
         Choices choices;
-        std::map<const Deployment *, std::string> configs; // their digests
+        std::map<const Deployment *, std::string> configs; // digests of their configs
         const Catalog &now = catalog();
         for (const auto &provider : now.providers) {
             for (int32_t index = 0; index < devices_.count(*provider).count; ++index) {

@@ -87,7 +87,7 @@ void Host::open(const HostOptions &options) {
     for (const std::string &warning : environment_.warnings) {
         log_.warning(warning);
     }
-    const Observation::Settings observed = Observation::Settings::of(environment_); // a wrong one is no news later
+    const Observation::Settings observed = Observation::Settings::of(environment_); // a wrong setting is reported now
     start_observing({wanted_file(environment_, Variable::trace), wanted_file(environment_, Variable::record),
                      observed.metrics.has_value()});
     if (const std::string *folder = environment_.find(Variable::call_files)) {
@@ -186,7 +186,7 @@ void Host::reset_health(const char *op, const char *impl_id) {
 
 void Host::start_over_in_child() {
     live_socket_.reset();
-    table_->users = 0; // those of the parent's other threads
+    table_->users = 0; // the parent's other threads were the users
     auto *fresh = new Loading;
     fresh->of_parent = &loading();
     loading_.store(fresh, std::memory_order_release);

@@ -1,4 +1,4 @@
-// Host::tune_across: times the implementations of an op against each other, and keeps the result for `measured`.
+// Host::tune_across: times the implementations of an op against each other, and stores the result for `measured`.
 #include <algorithm>
 #include <chrono>
 #include <mutex>
@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-// The time as a text of fixed length: a later one compares greater.
+// The time as a text of fixed length: later times compare greater.
 std::string race_of_now() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return fmt::format("{:016x}", std::chrono::duration_cast<std::chrono::microseconds>(now).count());
@@ -82,7 +82,7 @@ json Host::tune_across(OpEntry &op, const opdock_args &args, const TuneOptions &
         throw Error(OPDOCK_UNSUPPORTED, "this thread is tuning another call");
     }
     if (!dry_run) {
-        check_tune_database(); // before any time is spent
+        check_tune_database(); // before spending any time
     }
     std::vector<void *> data(bound.tensors.size());
     std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
@@ -102,7 +102,7 @@ json Host::tune_across(OpEntry &op, const opdock_args &args, const TuneOptions &
         }
         Ledger &book = ledger();
         const std::lock_guard lock(book.mutex);
-        publish(book); // calls that are remembered have another order
+        publish(book); // the order for remembered calls has changed
     }
     const opdock_device_properties *properties = devices_.properties(bound.device);
     return {{"op", op.name},

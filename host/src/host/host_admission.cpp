@@ -1,4 +1,4 @@
-// Adds what a host may take of a plugin's registration to the catalog.
+// Adds the acceptable parts of a plugin's registration to the catalog.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@
 namespace opdock::core {
 namespace {
 
-// A plugin may register 65,536 things that deserve a word.
+// Limits the lines: a plugin may register 65,536 things that deserve a warning.
 void warn(const Log &log, const std::string &plugin, const std::vector<std::string> &sentences) {
     constexpr std::size_t most_told = 64;
     for (std::size_t i = 0; i < std::min(sentences.size(), most_told); ++i) {
@@ -62,7 +62,7 @@ void Host::leave_out(const std::vector<std::string> &sentences, const std::strin
 
 void Host::admit(const PluginIdentity &identity, const Registration &registration, Catalog &into,
                  PluginRecord *record) const {
-    if (const auto other = into.loaded.find(identity.id); other != into.loaded.end()) { // and yields
+    if (const auto other = into.loaded.find(identity.id); other != into.loaded.end()) { // the other one yields
         PluginRecord &yielding = into.plugins[other->second];
         yielding.status = PluginRecord::Status::skipped;
         yielding.code = code_text(RejectCode::shadowed);
@@ -90,7 +90,7 @@ void Host::admit(const PluginIdentity &identity, const Registration &registratio
 
 void Host::judge_tune_file(const PluginRecord &record, const Registration &registration) const {
     if (!process_policy().strict() || configs_.mode() == TuneMode::off) {
-        return; // read when it is needed, and what is wrong with it is left out
+        return; // read when needed; faulty entries are left out
     }
     std::vector<const Implementation *> implementations;
     for (const auto &implementation : registration.implementations) {
@@ -108,7 +108,7 @@ void Host::judge_tune_file(const PluginRecord &record, const Registration &regis
 
 void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record,
                 void *user_data) {
-    // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
+    // Both are kept whatever the outcome: the plugin may have kept pointers to the registry and to the host's table.
     table_->keep();
     Loading &book = loading();
     Registrar &registrar =
@@ -189,7 +189,7 @@ void Host::unregister_module(const std::string &id) {
     refuse_while_registering("unregister a module");
     refuse_when_frozen("be unregistered");
     const std::shared_ptr<Tenancy> tenancy = withdraw_module(id);
-    // Without the lock of loading: a kernel that is waited for may call what has to be loaded first.
+    // Without the loading lock: a kernel that is waited for may call something that must be loaded first.
     tenancy->end();
     {
         Tenancy::Plans &plans = tenancy->plans();

@@ -1,5 +1,5 @@
-// What processes were doing when they ended: noted while a plugin is opened or first called, and counted by the next
-// host.
+// Records the work of processes in case it ends them: entries are made while a plugin is opened or
+// first called, and the next host counts those left by processes that died.
 #include <algorithm>
 #include <new>
 #include <optional>
@@ -20,11 +20,11 @@
 namespace opdock::core {
 namespace {
 
-// A process ended while it opened or tried the plugin: what the cache is to know from now on. Nothing where there is
+// The scan to cache after a process ended while it opened or tried the plugin. Nothing if there is
 // nothing new.
 std::optional<Scan> scan_after(const ScanCache &cache, const JournalEntry &entry) {
     std::optional<Scan> scan = cache.find(entry.path, entry.file);
-    if (!scan) { // of a file that nobody came to know
+    if (!scan) { // the file was never scanned
         scan.emplace().identity = entry.file;
     }
     if (scan->rejection) {
@@ -44,7 +44,7 @@ std::optional<Scan> scan_after(const ScanCache &cache, const JournalEntry &entry
     return scan;
 }
 
-// In what the cache knows of the plugin; nothing where it does not know it.
+// Adds the death to what the cache knows of the plugin; does nothing for an unknown plugin.
 void remember_call_death(ScanCache &cache, const JournalEntry &entry) {
     std::optional<Scan> scan = cache.find_any(entry.path);
     if (!scan || scan->rejection) {
@@ -66,14 +66,14 @@ void remember_call_death(ScanCache &cache, const JournalEntry &entry) {
     cache.keep(entry.path, *scan);
 }
 
-// Returns whether there were any. Null: of every op, of every implementation.
+// Returns true if there were any. Null stands for every op or every implementation.
 bool forget_call_deaths_in(Scan &scan, const char *op, const char *impl_id) {
     return std::erase_if(scan.call_deaths, [&](const CallDeath &death) {
                return (op == nullptr || death.op == op) && (impl_id == nullptr || same_name(death.impl_id, impl_id));
            }) != 0;
 }
 
-// A fault of the cache's folder is told by the cache.
+// The cache itself reports a fault of its folder.
 void warn_of_journal(const Log &log, const std::string &cache_folder, const std::string &folder) {
     const std::string fault = fault_of_own_folder(folder);
     if (!fault.empty() && fault_of_own_folder(cache_folder).empty()) {
@@ -111,7 +111,7 @@ void Host::read_journals(ScanCache &cache) const {
 
 std::uint32_t Host::deaths_of(const DeferredPlugin &plugin) const {
     const std::string &path = plugin.place().remembered;
-    // Faults of the cache were told when the host was opened.
+    // Faults of the cache were reported when the host was opened.
     const Log silent([](void *, int32_t, const char *) {}, nullptr);
     std::optional<ScanCache> cache;
     if (const std::vector<Death> deaths = Journal::collect(journal_folder()); !deaths.empty()) {
@@ -128,7 +128,7 @@ std::uint32_t Host::deaths_of(const DeferredPlugin &plugin) const {
 }
 
 void Host::count_deaths(const std::vector<Death> &deaths, ScanCache &cache) const {
-    std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
+    std::set<std::string, std::less<>> counted; // processes of one job end for the same reason
     const auto is_new = [&](const JournalEntry &entry) {
         return counted
             .insert(fmt::format("{}\n{}\n{}\n{}", static_cast<int>(entry.doing), entry.path, entry.op, entry.impl_id))
@@ -168,7 +168,7 @@ void Host::forget_deaths(const DeferredPlugin &plugin) const noexcept try {
         cache.save();
     }
 } catch (const std::bad_alloc &) {
-    return; // the next host does it
+    return; // left to the next host
 }
 
 } // namespace opdock::core

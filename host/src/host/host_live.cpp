@@ -1,5 +1,5 @@
-// What a running host tells other processes of its user, on behalf of `plugin-ls --pid` (host/live_socket.hpp). A
-// question is a JSON object on one line, an answer a JSON document:
+// Answers of a running host to other processes of the same user, for `plugin-ls --pid` (host/live_socket.hpp).
+// A question is a JSON object on one line, an answer a JSON document:
 //
 //     {"ask": "describe"}                                        opdock_describe, "process", and "counters"
 //     {"ask": "devices"}                                         opdock_devices
@@ -8,7 +8,7 @@
 //     {"ask": "reload_policy"}                                   opdock_policy_reload; the answer is {}
 //     {"ask": "reset_health", "op": "gelu", "impl_id": null}     opdock_reset_health; null is all
 //
-// What fails is answered by {"error": "the message"}.
+// A failure is answered by {"error": "the message"}.
 #include <filesystem>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Opening: a plugin's code comes into this process when one of its implementations is first chosen, or at once where no
-// probe can be used.
+// Opening: a plugin's code is loaded into this process when one of its implementations is first
+// chosen, or at once if no probe can be used.
 #include <list>
 #include <memory>
 #include <string>
@@ -19,8 +19,8 @@
 namespace opdock::core {
 namespace {
 
-// Keeps a plugin's folder when it is told to, and else when the plugin stays mapped though it was let go of, as inline
-// variables of C++ make it: the loader would give it for a file of its name in the next folder with this descriptor.
+// Keeps a plugin's folder on request, or if the plugin stays mapped after it was released, as C++ inline variables
+// cause: the loader would otherwise return it for a file of the same name in the next folder with this descriptor.
 class KeptIfMapped {
   public:
     explicit KeptIfMapped(const DeferredPlugin::Place &place)
@@ -82,7 +82,7 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     if (!plugin.outcome()->warning.empty()) {
         log_.warning("Plugin " + plugin.outcome()->warning);
     }
-    if (rejection == nullptr && deaths != 0 && ::getpid() == process) { // not in a copy that the plugin made of it
+    if (rejection == nullptr && deaths != 0 && ::getpid() == process) { // not in a fork made by the plugin
         forget_deaths(plugin);
     }
     return rejection;
@@ -93,11 +93,11 @@ void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Pl
     Journal::Open entry =
         ledger().journal.write({JournalEntry::Doing::opening, place.remembered, {}, {}, place.identity});
     entry.during([&] {
-        const KeptProcess keep(log_, record.path); // what putting the mask back lets through is the plugin's doing, too
+        const KeptProcess keep(log_, record.path); // what restoring the mask lets through is the plugin's doing, too
         KeptIfMapped directory(place);
         Loaded loaded = load_code(place);
         if (!loaded.warning.empty()) {
-            record.warnings.push_back(loaded.warning); // and is logged with the others
+            record.warnings.push_back(loaded.warning); // logged with the others
         }
         take(identity, loaded.entry, into, &record);
         keep_mapped(std::move(loaded));
@@ -117,7 +117,7 @@ Registration Host::register_opened(const DeferredPlugin &plugin, std::string &wa
     Loading &book = loading();
     const DeferredPlugin::Place &place = plugin.place();
     const KeptProcess keep(log_, plugin.identity().path); // as above
-    // Whatever needs memory first: once its code is there, it stays, whatever comes of it.
+    // Allocates first: once its code is loaded, it stays, whatever the outcome.
     std::list<std::unique_ptr<Registrar>> made;
     Registrar &registrar =
         *made.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_->api, book.signatures));
@@ -128,7 +128,7 @@ Registration Host::register_opened(const DeferredPlugin &plugin, std::string &wa
     warning = loaded.warning;
     book.registrars.splice(book.registrars.end(), made);
     directory.keep();
-    keep_mapped(std::move(loaded)); // threads of its own may run in it
+    keep_mapped(std::move(loaded)); // its own threads may run in it
     registrar.run(entry_point);
     if (!registrar.errors().empty()) {
         throw Rejected(
@@ -145,7 +145,7 @@ Registration Host::register_opened(const DeferredPlugin &plugin, std::string &wa
                                    *difference));
     }
     log_.debug(fmt::format("Plugin '{}' opened from '{}'", plugin.identity().id, plugin.identity().path));
-    // Last, since what runs out of memory before is done again.
+    // Last: steps before it that run out of memory are repeated.
     book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
     return registration;
 }

@@ -1,4 +1,4 @@
-// Loads plugins into a host: finds them, inspects them, and tries each in a process of its own.
+// Loads plugins into a host: finds and inspects them, and tries each in a separate process.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -32,17 +32,17 @@ std::string install_directory() {
     return library.empty() ? std::string() : (library / "opdock" / "plugins").string();
 }
 
-constexpr const char *own_vendor = "opdock"; // of the notes of opdock's own plugins
+constexpr const char *own_vendor = "opdock"; // in the notes of opdock's own plugins
 
 FileIdentity identity_in(const DeferredPlugin::Place &place) {
     struct stat status = {};
-    // What cannot be looked at now cannot be read either: inspection says why.
+    // If it cannot be examined now, it cannot be read either: inspection says why.
     return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0
                ? identity_of(status)
                : FileIdentity{};
 }
 
-// Why a file whose id `other` has is not taken. `file`: its own.
+// The reason for rejecting a file whose id `other` already has. `file`: the file's own identity.
 std::string taken_text(const PluginRecord &record, const PluginRecord &other, const FileIdentity &file) {
     if (other.path != record.path) {
         return fmt::format("plugin id '{}' is already taken by '{}', which was found first.\nKeep one of them where "
@@ -58,11 +58,11 @@ std::string taken_text(const PluginRecord &record, const PluginRecord &other, co
                        record.id, build_text(other.build_id), build_text(record.build_id));
 }
 
-// The first of the libraries that came with the plugin when it was tried, and that is gone or another file now.
+// The first library that was loaded with the plugin when it was tried and that is now gone or a different file.
 std::optional<std::string> find_changed_library(const Transcript &transcript, const DeferredPlugin::Place &place,
                                                 std::unordered_map<std::string, FileIdentity> &known) {
     for (const UsedLibrary &library : transcript.libraries()) {
-        // Under the plugin's folder as the probe holds it.
+        // Inside the plugin's folder, as the probe holds it.
         static const std::string held = fmt::format("/proc/self/fd/{}", OPDOCK_PROBE_DIRECTORY);
         std::string path = library.path.starts_with(held + '/')
                                ? place.directory->path() + library.path.substr(held.size())
@@ -107,7 +107,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     }
     SearchResult found = search_plugins(input, environment_);
     paths_ = std::move(found.paths);
-    std::string refused; // of what was asked for by name
+    std::string refused; // problems with explicitly requested plugins
     problems_ = std::move(found.problems);
     for (const SearchProblem &problem : problems_) {
         log_.warning(problem.message);
@@ -200,7 +200,7 @@ std::vector<CallDeath> Host::judge_and_take(const PluginCandidate &candidate, Ca
         return scan.call_deaths;
     }
     open_untried(identity, place, into, record);
-    if (scan.deaths != 0) { // who died while they opened it died of something else
+    if (scan.deaths != 0) { // earlier deaths while opening it had other causes
         Scan opened = scan;
         opened.deaths = 0;
         cache.keep(place.remembered, opened);
@@ -222,14 +222,14 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         record.status = is_skip(rejected.code()) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
         record.code = code_text(rejected.code());
         record.reason = rejected.what();
-        record.warnings.clear(); // they are about using it
+        record.warnings.clear(); // they concern its use
         record.left_out.clear();
         return record;
     }
     for (const std::string &warning : record.warnings) {
         log_.warning(fmt::format("Plugin {}", warning));
     }
-    for (const CallDeath &death : call_deaths) { // was logged by the host that found it, and is listed from then on
+    for (const CallDeath &death : call_deaths) { // logged by the host that found it; listed from then on
         record.warnings.push_back(text_of(death));
     }
     if (log_.writes(OPDOCK_LOG_DEBUG)) {
@@ -317,7 +317,7 @@ void Host::try_plugin(Scan &scan, const DeferredPlugin::Place &place, const std:
                                    "{}.\nStrict mode and required trust open no plugin that was not tried.",
                                    place.name, trial.why));
     }
-    // Safer with it than without it, but no reason to do without the plugin.
+    // Opening it after a trial would be safer, but there is no reason to reject the plugin.
     log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: plugin-probe "
                              "could not be used: {}",
                              path, trial.why));
@@ -345,18 +345,18 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
     if (scan.identity != place.identity) {
         throw Rejected(RejectCode::file_changed, changed_since_judged(record.path).message);
     }
-    if (was_kept) { // the file is the same; the machine may be another
+    if (was_kept) { // the same file, but perhaps another machine
         if (const auto reason = judge_cpu_features(place.name, scan.note->cpu_features, machine_cpu_features())) {
             throw Rejected(RejectCode::cpu_feature_missing, *reason);
         }
     }
     judge_scan(scan, place, into, record);
     if (scan.transcript != nullptr) {
-        return scan; // it was tried before
+        return scan; // tried before
     }
     try_plugin(scan, place, record.path);
     Scan known = scan;
-    if (scan.rejection && scan.rejection->code == RejectCode::probe_stopped) { // to be tried again by the next host
+    if (scan.rejection && scan.rejection->code == RejectCode::probe_stopped) { // the next host tries again
         known.rejection.reset();
     }
     cache.keep(place.remembered, known);
@@ -382,7 +382,7 @@ void Host::load(const std::string &path) {
     candidate.origin = program_origin;
     candidate.requested = true;
     ScanCache cache(cache_folder_, log_);
-    book.trust.keys.reset(); // somebody may have trusted another key since, and changed who may write where
+    book.trust.keys.reset(); // meanwhile keys may have been trusted, or permissions changed
     book.trust.rules = PathRules();
     book.trust.libraries = LibraryRules();
     book.trust.library_files.clear();

@@ -1,4 +1,4 @@
-// The policy of a host: what the program sets, what a thread scopes, what reloading brings.
+// The policy of a host: set by the program, scoped by a thread, or reloaded.
 #include <algorithm>
 
 #include "host/host.hpp"
@@ -34,7 +34,7 @@ KnownNames names_in(const Catalog &of) {
     return known;
 }
 
-// A rule about a misspelt name would be enforced on nothing.
+// A rule about a misspelt name would have no effect.
 void refuse_misspelt(const Policy &enforced, const KnownNames &known) {
     std::string errors;
     for (const UnknownName &name : unknown_names(enforced, known)) {
@@ -74,7 +74,7 @@ void Host::check_names(const PolicyStack &policy, const Catalog &of) const {
 
 Policy Host::make_policy(std::span<const Setting> settings) const {
     Policy policy = policy_from_settings(settings);
-    // Only what it says itself: what lies below it was checked before.
+    // Only its own settings: the policies below it were checked before.
     const bool strict = policy.everywhere.strict ? policy.everywhere.strict->value : process_policy().strict();
     complain(unknown_names(policy, names_in(catalog())), strict);
     return policy;
@@ -86,7 +86,7 @@ void Host::set_program_policy(PolicyPtr policy) {
     const std::lock_guard lock(book.mutex);
     auto next = std::make_unique<PolicyStack>(process_policy());
     next->program = std::move(policy);
-    if (next->strict()) { // otherwise whoever made it was warned then
+    if (next->strict()) { // otherwise whoever made the policy was warned then
         check_names(*next, catalog());
     }
     publish(book, book.policies.emplace_back(std::move(next)).get());

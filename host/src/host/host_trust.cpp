@@ -1,4 +1,4 @@
-// Which plugins a host trusts: judged before anything of their files is believed, and before any of their code runs.
+// Decides which plugins a host trusts, before it believes anything in their files and runs any of their code.
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -77,7 +77,7 @@ void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place,
     judge_library_names(scan, record);
 }
 
-// The loader gives a library that it has to whoever needs one of that name.
+// The loader reuses a loaded library for anyone who needs one of the same name.
 void Host::judge_library_names(const Scan &scan, PluginRecord &record) {
     TrustMemory &memory = loading().trust;
     std::vector<TakenLibrary> libraries = memory.libraries.taken();
@@ -94,7 +94,7 @@ void Host::judge_library_names(const Scan &scan, PluginRecord &record) {
     };
     for (const TakenLibrary &library : libraries) {
         const std::string file_name = std::filesystem::path(library.file).filename();
-        // Of the plugin itself the note's remarks have it.
+        // For the plugin itself, the note's remarks cover this.
         if (library.name.starts_with("libopdock.so") && library.file != record.path && !file_name.empty() &&
             !file_name.starts_with("libopdock.so")) {
             record.warnings.push_back(fmt::format("'{}' needs the library '{}', which says that its name is '{}' "
@@ -131,7 +131,7 @@ const TrustedKeys &Host::trusted_keys() {
 
 std::string Host::ask_device_command(const std::string &command) const {
     return run_device_query(command, probe_, environment_.secure, [&](const std::string &program) -> std::string {
-        PathRules rules; // those of loading belong to who loads
+        PathRules rules; // the rules of loading belong to the loading thread
         const auto fault = rules.judge(program);
         if (!fault) {
             return {};

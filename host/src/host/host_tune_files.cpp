@@ -1,4 +1,4 @@
-// What a host's tuning database knows, as tune files whose sections pin it, and the other way round.
+// Converts the contents of a host's tuning database to tune files whose sections pin them, and back.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -14,7 +14,7 @@
 namespace opdock::core {
 namespace {
 
-// "n=4096 pipeline=cpasync" as values.
+// Parses "n=4096 pipeline=cpasync" into values.
 NamedValues named_values(const std::string &text) {
     NamedValues values;
     for (size_t begin = 0; begin < text.size();) {
@@ -29,9 +29,9 @@ NamedValues named_values(const std::string &text) {
     return values;
 }
 
-// A row of the database that this build could have written; another is left out, as where it is read to be used.
+// True for a row that this build could have written; others are left out, as they are when rows are read for use.
 bool is_readable(const TuneEntry &entry, const ImplementationSection &space, const ImplementationTuning &known) {
-    std::vector<TuneProblem> problems; // of nobody's file
+    std::vector<TuneProblem> problems; // discarded
     const TuneSection::Pinned pinned{{}, named_values(entry.key), {}};
     const auto tuple = parse_tuple({entry.dtypes, {}}, known.implementation().form->dtype_variables.size(), problems);
     return space.key.of(known.variables(), pinned, problems) == entry.key &&
@@ -53,7 +53,7 @@ void Host::each_tuning(const char *op, const char *impl_id, Visit visit) const {
             const std::optional<DLDevice> first = find_device(now.providers, implementation->device);
             const DeviceProvider *provider =
                 first ? find_provider(now.providers, static_cast<int32_t>(first->device_type)) : nullptr;
-            std::set<std::string> models; // one of each does
+            std::set<std::string> models; // one device per model is enough
             for (int32_t i = 0; provider != nullptr && i < devices_.count(*provider).count; ++i) {
                 Deployment &here = deployment_of(*implementation, {first->device_type, i});
                 DeploymentTuning *tuning = here.tuning();
@@ -69,7 +69,7 @@ std::string Host::export_tuning(const char *op, const char *impl_id) const {
     TuneFile file;
     each_tuning(op, impl_id, [&](const DeploymentTuning &tuning) {
         const ImplementationTuning &known = tuning.implementation();
-        std::set<std::string> exported; // sections may have the same space, for different dtypes
+        std::set<std::string> exported; // sections for different dtypes may share a space
         for (const ImplementationSection &space : known.sections()) {
             if (!exported.insert(space.space).second) {
                 continue;
@@ -108,7 +108,7 @@ std::string Host::export_tuning(const char *op, const char *impl_id) const {
 
 namespace {
 
-// What devices that can be tuned here are.
+// Models and architectures of the devices that can be tuned here.
 struct DevicesHere {
     std::set<std::string> models;
     std::set<std::string> architectures;
@@ -156,7 +156,7 @@ std::string why_not_imported(const CatalogOp *op, const std::string &name, const
                        section.dtypes.empty() ? "all" : quoted(section.dtypes), of);
 }
 
-// Why entries of these dtypes would never be found, and what to do.
+// Explains why entries of these dtypes would never be found, and what to do.
 std::string why_without_configs(const PluginTuning &plugin, const std::string &impl_id,
                                 const std::set<std::string> &dtypes) {
     if (!plugin.has_file()) {
@@ -166,13 +166,13 @@ std::string why_without_configs(const PluginTuning &plugin, const std::string &i
             "put one beside it{}",
             quote(impl_id), where);
     }
-    const bool has_dtypes = !dtypes.contains(""); // else the signature has no dtype variables
+    const bool has_dtypes = !dtypes.contains(""); // otherwise the signature has no dtype variables
     return fmt::format("not imported: the tune file of the plugin of {} has no configs for {}, so that these entries "
                        "would never be found; add some to {}",
                        quote(impl_id), has_dtypes ? "the dtypes " + quoted(dtypes) : "this op", quote(plugin.path()));
 }
 
-// What of a file is not imported, by reason: the first place and the ops.
+// Parts of a file that are not imported, by reason: the first place and the ops.
 class LeftOut {
   public:
     void add(const TuneSection &section, const std::string &why) {
@@ -189,7 +189,7 @@ class LeftOut {
     std::map<std::string, std::pair<TunePlace, std::set<std::string>>> reasons_;
 };
 
-// As problems of the file that it was read from.
+// Adds problems of the file that it was read from.
 void add_problems(const TuneFile &file, const ImplementationTuning &given, std::vector<std::string> &problems) {
     for (const TuneProblem &problem : given.problems()) {
         problems.push_back(text_of(file, problem));
@@ -215,7 +215,7 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
     for (const TuneSection &section : file.sections) {
         const TuneFile alone{file.name, {section}, {}};
         uint64_t adopted = 0;
-        bool is_told = false; // why some of it is left out
+        bool is_told = false; // the reason why some of it is left out is logged
         each_tuning(nullptr, nullptr, [&](DeploymentTuning &tuning) {
             const ImplementationTuning given(tuning.implementation().implementation(), &alone, values_left);
             add_problems(file, given, problems);

@@ -1,4 +1,4 @@
-// Which configs a host's implementations use, and trying out others.
+// Lists the configs that a host's implementations use, and tries out others.
 #include <algorithm>
 #include <mutex>
 
@@ -30,7 +30,7 @@ json config_json(const Implementation &implementation, const TuneConfig &config)
     return object;
 }
 
-// The one with this id; the head of the chain without one.
+// The implementation with this id; the head of the chain if the id is empty.
 const Implementation &find_implementation(const CatalogOp &op, const Chain &chain, const std::string &impl_id) {
     if (impl_id.empty()) {
         return *chain.links.front().implementation;
@@ -46,8 +46,8 @@ const Implementation &find_implementation(const CatalogOp &op, const Chain &chai
                                                      did_you_mean(impl_id, known)));
 }
 
-// An implementation that an order passes over, or that failed, may be tuned all the same. One that cannot take the call
-// is not asked, and one that a list of vendors or a contract keeps out is not run.
+// An implementation that an order passes over, or that failed, may still be tuned. One that cannot
+// take the call is not asked, and one that a vendor list or a contract excludes is not run.
 void check_can_serve(const Decision &decision, const std::string &impl_id) {
     for (const Dropped &dropped : decision.dropped) {
         if (dropped.impl_id == impl_id && dropped.rule != Rule::order && dropped.rule != Rule::health) {
@@ -60,7 +60,7 @@ void check_can_serve(const Decision &decision, const std::string &impl_id) {
     }
 }
 
-// In what is explained of a call.
+// Moves the lead to the front in the explanation of a call.
 void put_measured_first(json &explained, const Lead &lead) {
     for (const char *list : {"chain", "kept"}) {
         json &all = explained.at(list);
@@ -69,7 +69,7 @@ void put_measured_first(json &explained, const Lead &lead) {
         all.insert(all.begin() + static_cast<std::ptrdiff_t>(lead.to), std::move(one));
     }
     json &first = explained.at("kept").at(lead.to);
-    // One that led before may lead by nothing.
+    // A previous leader may have no advantage left.
     const std::string gain = lead.gain < 1.005 ? "as fast" : fmt::format("{:.2f} times as fast", lead.gain);
     first["rule"] =
         fmt::format("measured {} as the next, '{}'; {}", gain, lead.next, first.at("rule").get<std::string>());
@@ -92,7 +92,7 @@ json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &p
     }
     const Decision decision = decide(declared, stack, key_for(catalog(), bound.device, &bound.dtypes), bound.device);
     const std::optional<Lead> lead = measured_lead(*this, declared, decision, shape);
-    if (lead && explained["chain"].size() == decision.chain.size()) { // nobody left it in between
+    if (lead && explained["chain"].size() == decision.chain.size()) { // none left it in between
         put_measured_first(explained, *lead);
     }
     json configs = json::array();
@@ -156,7 +156,7 @@ json run_json(const Implementation &implementation, const TimedConfig &timed) {
     return run;
 }
 
-// Whether anything was timed beside the config in force: else nothing is known that is worth keeping.
+// True if anything was timed besides the config in force; otherwise there is nothing worth keeping.
 bool compares(const TuneResult &result) {
     return std::count_if(result.tried.begin(), result.tried.end(),
                          [](const TimedConfig &timed) { return timed.outcome == TimedConfig::Outcome::timed; }) > 1;
@@ -238,7 +238,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     }
     if (!dry_run) {
         try {
-            configs_.database().write(tuning->identity(), {}); // before any time is spent
+            configs_.database().write(tuning->identity(), {}); // before spending any time
         } catch (const DatabaseError &error) {
             throw not_kept(error);
         }
@@ -283,7 +283,7 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
     }
     const std::unique_lock turn(ledger().tuning, std::try_to_lock);
     if (!turn.owns_lock()) {
-        return; // another call is being tuned: this one does not wait
+        return; // another call is being tuned, and this one does not wait
     }
     const TuningTurn mine(ledger());
     const std::string &impl_id = deployment.implementation().impl_id;
@@ -314,13 +314,13 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
             keep(*this, deployment, task, tuned);
         }
     } catch (const Error &error) {
-        // What could not be tried is no news; what went wrong while it was may have left something behind.
+        // A config that could not be tried is only information; an error during a trial may have left effects behind.
         tell(error.status() == OPDOCK_UNSUPPORTED ? OPDOCK_LOG_INFO : OPDOCK_LOG_WARNING,
              fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
     } catch (const DatabaseError &error) {
         tell(OPDOCK_LOG_WARNING,
              fmt::format("What was found for '{}' holds for this process only: {}", impl_id, error.what()));
-    } catch (const std::exception &error) { // no memory for another copy of what the call writes
+    } catch (const std::exception &error) { // no memory for a copy of the call's outputs
         tell(OPDOCK_LOG_WARNING, fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
     }
 }

@@ -22,7 +22,7 @@ namespace opdock::core {
 namespace {
 
 constexpr std::size_t most_question_bytes = std::size_t{64} * 1024;
-constexpr int patience_ms = 2000; // with a client that neither sends nor reads
+constexpr int patience_ms = 2000; // for a client that neither sends nor reads
 
 [[noreturn]] void fail(const std::string &what, int reason = errno) {
     throw Error(OPDOCK_FAILED, what + ": " + std::generic_category().message(reason));
@@ -40,7 +40,7 @@ sockaddr_un address_of(const std::string &path) {
     return address;
 }
 
-// A socket at the path that nobody listens at any more: of a process that was killed and had this number.
+// True for a socket that nobody listens on any more: it is left from a killed process with the same id.
 bool is_left_over(const sockaddr_un &address) {
     const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     return probe.get() >= 0 &&
@@ -65,7 +65,7 @@ void send_all(const Descriptor &client, std::string_view text) {
     while (!text.empty()) {
         const ssize_t sent = ::send(client.get(), text.data(), text.size(), MSG_NOSIGNAL);
         if (sent < 0 && errno != EINTR) {
-            return; // the client has gone, or does not read
+            return; // the client is gone or does not read
         }
         text.remove_prefix(sent < 0 ? 0 : static_cast<std::size_t>(sent));
     }
@@ -88,7 +88,7 @@ void LiveSocket::end() {
         return;
     }
     const std::uint64_t one = 1;
-    (void)!::write(wake_.get(), &one, sizeof one); // an eventfd takes it
+    (void)!::write(wake_.get(), &one, sizeof one); // an eventfd accepts it
     ::pthread_join(thread_, nullptr);
     ::unlink(path_.c_str());
 }

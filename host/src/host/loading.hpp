@@ -1,4 +1,4 @@
-// The findings of a host while it brought plugins in. A forked child starts with a new one and abandons the old.
+// Results that a host collects while it loads plugins. A forked child starts with a new one and abandons the old.
 #pragma once
 
 #include <list>
@@ -22,29 +22,29 @@
 
 namespace opdock::core {
 
-// Findings while plugins were judged.
+// Results of judging plugins.
 struct TrustMemory {
     PathRules rules;
     LibraryRules libraries;
-    std::unordered_map<std::string, FileIdentity> library_files; // by path; empty identity: not there
-    // The file that goes by a library's name ("": the system's), and the path of the plugin that needs it or is it.
+    std::unordered_map<std::string, FileIdentity> library_files; // by path; empty identity: file is missing
+    // By library name: its file ("": the system's), and the path of the plugin that needs it or is it.
     std::unordered_map<std::string, std::pair<std::string, std::string>> taken;
-    std::set<std::string, std::less<>> blamed; // places that a warning was written of
-    std::optional<TrustedKeys> keys;           // read when they are first needed
+    std::set<std::string, std::less<>> blamed; // places that were warned about
+    std::optional<TrustedKeys> keys;           // read when first needed
 };
 
 struct Loading {
-    // Taken before the ledger's lock, by whoever loads plugins late; held while their entries run.
+    // Taken before the ledger's lock, by threads that load plugins late; held while the plugins' entries run.
     std::mutex mutex;
-    // Guarded by `mutex`, and by nothing while the host opens.
+    // Guarded by `mutex`, except while the host opens.
     LibraryVersions library_versions;
     HeldDirectories directories;
     Signatures signatures;
     TrustMemory trust;
-    std::vector<Shutdown> shutdowns;                  // of what was registered in this process, in that order
+    std::vector<Shutdown> shutdowns;                  // in order of registration in this process
     std::list<std::unique_ptr<Registrar>> registrars; // plugins may have kept their registries
 
-    const Loading *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
+    const Loading *of_parent = nullptr; // abandoned; pointed to so that it is not reported as a leak
 };
 
 } // namespace opdock::core

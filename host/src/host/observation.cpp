@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::seconds usual_interval(10);
 
-// How often a signal asked for a report. Not of one host: a signal reaches the process.
+// Number of reports requested by signals, for all hosts: a signal reaches the whole process.
 constinit std::atomic<uint32_t> asked_by_signal{0};
 
 void ask_by_signal(int /*signal*/) {
@@ -25,8 +25,8 @@ void ask_by_signal(int /*signal*/) {
     BackgroundThread::ask_all();
 }
 
-// False where the program handles the signal itself, or ignores it. The handler stays when the host is closed: a signal
-// that comes late must not end the process.
+// Returns false if the program handles or ignores the signal. The handler remains after the host is
+// closed: a late signal must not end the process.
 bool handle_signal() {
     struct sigaction now = {};
     if (sigaction(SIGUSR1, nullptr, &now) != 0) {
@@ -49,7 +49,7 @@ void print(const std::string &what, const std::string &table) {
     for (std::string_view left = text; !left.empty();) {
         const ssize_t count = TEMP_FAILURE_RETRY(::write(STDERR_FILENO, left.data(), left.size()));
         if (count <= 0) {
-            return; // nobody to tell
+            return; // nobody to report to
         }
         left.remove_prefix(static_cast<std::size_t>(count));
     }
@@ -113,7 +113,7 @@ void Observation::write_metrics() {
     }
     const std::vector<CountedImplementation> counted = host_.counters();
     if (nothing_counted(counted)) {
-        return; // a tool beside the program, or a child that runs another program: the file is not theirs
+        return; // a helper tool, or a child that runs another program: the file is not theirs
     }
     if (const std::string problem = replace_file(*path, open_metrics(counted, host_.latencies())); !problem.empty()) {
         warn_once(fmt::format("The counters of calls are not up to date: {}. It is tried again.", problem));

@@ -1,6 +1,6 @@
-// What a host tells of itself while it runs: the file that METRICS names, and the tables of REPORT on stderr.
+// Reports of a running host: the file that METRICS names, and the tables of REPORT on stderr.
 //
-// Nothing of it may harm a call: what cannot be written is one line in the log.
+// Reports never harm a call: a failure to write is one line in the log.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class Observation {
   public:
     struct Settings {
         std::optional<ProcessFile> metrics;
-        std::chrono::nanoseconds interval = BackgroundThread::no_interval; // between two times that it is written
+        std::chrono::nanoseconds interval = BackgroundThread::no_interval; // between two writes of the file
         Report report = Report::off;
 
         // Throws Error(OPDOCK_INVALID_POLICY).
@@ -30,16 +30,16 @@ class Observation {
         bool asks_for_nothing() const { return !metrics && report == Report::off; }
     };
 
-    // Prints what serves each op. The host outlives end().
+    // Prints the implementations that serve each op. The host must outlive end().
     Observation(const Host &host, Settings settings);
     ~Observation() { end(); }
     Observation(const Observation &) = delete;
     Observation &operator=(const Observation &) = delete;
 
-    // Writes and prints what has come together, for the last time. Waits where another thread is doing so.
+    // Writes and prints the reports for the last time. Waits if another thread is doing so.
     void end() noexcept;
 
-    // In a forked child, which has a file only if its name has %p, and no thread before its first call.
+    // In a forked child, which has a file only if the file's name has %p, and no thread before its first call.
     void start_over_in_child();
     void start_in_child() noexcept;
 
@@ -56,7 +56,7 @@ class Observation {
     const Settings settings_;
     std::atomic<State> state_{State::runs};
     std::atomic<bool> has_warned_{false};
-    uint32_t asked_before_ = 0; // how often SIGUSR1 had asked when it last worked
+    uint32_t asked_before_ = 0; // asked_by_signal when it last worked
     std::unique_ptr<BackgroundThread> thread_;
 };
 

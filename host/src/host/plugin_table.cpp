@@ -15,7 +15,7 @@
 namespace opdock::core {
 namespace {
 
-// All that are kept. A list without a lock, which a forked child could inherit.
+// All kept tables, in a lock-free list, since a forked child could inherit a held lock.
 std::atomic<PluginTable *> newest{nullptr};
 
 void host_log(const opdock_host_api *api, int32_t level, const char *message) {
@@ -29,8 +29,8 @@ opdock_status host_fail(const opdock_host_api * /*api*/, opdock_status status, c
     try {
         ThreadState &thread = thread_state();
         thread.leave_message(line_of(message));
-        thread.error = thread.message; // nobody comes after the kernel of a prepared call
-    } catch (...) {                    // the status has to do
+        thread.error = thread.message; // no later step sets it for a prepared call
+    } catch (...) {                    // the status alone must do
     }
     return status;
 }
@@ -53,7 +53,7 @@ const void *host_get_extension(const opdock_host_api *api, const char *name) {
     const void *const none = nullptr;
     const ThreadState *const thread = opdock_thread_state;
     if (thread != nullptr && (thread->flags & ThreadState::registering) != 0) {
-        return none; // as in the probe: what a plugin registers must not depend on the program
+        return none; // as in the probe: a plugin's registration must not depend on the program
     }
     const void *const own = own_extension(name);
     return own != nullptr ? own : in_open_host(api, none, [&](const Host &host) { return host.extension(name); });
@@ -64,7 +64,7 @@ const void *host_get_extension(const opdock_host_api *api, const char *name) {
 void PluginTable::close() {
     host = nullptr;
     while (users != 0) {
-        std::this_thread::yield(); // a thread of a plugin is writing a line
+        std::this_thread::yield(); // a plugin's thread is using the host
     }
 }
 

@@ -12,7 +12,7 @@ std::string name_of(const std::string &path) {
     return std::filesystem::path(path).filename().string();
 }
 
-// Who decided, so that whoever reads it knows what to change.
+// Appends the source of the decision, so that readers know what to change.
 std::string decided_by(const std::string &what, const std::string &source) {
     return fmt::format("{}\nTrust is decided by {}.", what, source);
 }

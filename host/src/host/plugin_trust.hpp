@@ -1,5 +1,5 @@
-// Whether one plugin may be used: by where it lies and by who signed it. Hosts ask before they believe anything of its
-// file, and so does `plugin-ls --check`.
+// Decides whether a plugin may be used, by its location and its signature. Hosts ask before they
+// believe anything in its file, and so does `plugin-ls --check`.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@
 
 namespace opdock::core {
 
-// Somebody else could put code into a place.
+// A place that somebody else could put code into.
 struct UnsafePlace {
     std::string place;
-    std::string what; // a sentence without its beginning, with what to do
+    std::string what; // a sentence without its beginning, with a remedy
     bool is_file = false;
 
     // "'libacme.so' is not used, as somebody else ..."
@@ -28,21 +28,21 @@ struct UnsafePlace {
     std::string warning(const std::string &path) const;
 };
 
-// `status` as PathRules::judge has it.
+// `status`: as in PathRules::judge.
 std::optional<UnsafePlace> judge_place(const std::string &path, const struct stat *status, PathRules &rules);
 
-// Whether a place that is not safe keeps a plugin out: where others may write, what was signed may be replaced between
-// being judged and being opened.
+// True if an unsafe place keeps a plugin out: where others may write, a signed file may be replaced
+// between being judged and being opened.
 bool refuses_unsafe_places(bool strict, const TrustPolicy &trust);
 
-// What the policy says of one plugin.
+// The policy's verdict on one plugin.
 struct TrustVerdict {
     bool is_trusted = false;
     std::string why; // for the log, or a warning
 };
 
-// By digest or signature; not to be asked where trust is off. `keys` is called when they are needed. Throws Rejected
-// where trust is required.
+// Judges by digest or signature; not to be called if trust is off. `keys` is called when they are
+// needed. Throws Rejected if trust is required and missing.
 TrustVerdict judge_signature(const PluginCandidate &candidate, const Digest &library, const TrustPolicy &trust,
                              const std::function<const TrustedKeys &()> &keys);
 

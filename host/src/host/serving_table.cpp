@@ -22,7 +22,7 @@ std::string dtypes_text(const std::vector<std::string> &tuples) {
     return tuples.size() <= most ? text : text + " and " + std::to_string(tuples.size() - most) + " more";
 }
 
-// `device` is one of the type.
+// `device` is any device of the type.
 void add_served(const CallHost &host, const CatalogOp &op, const std::string &type, DLDevice device,
                 const PolicyStack &policy, std::vector<ServedCalls> &served) {
     struct Alike {
@@ -30,7 +30,7 @@ void add_served(const CallHost &host, const CatalogOp &op, const std::string &ty
         std::vector<std::string> dtypes;
     };
     std::vector<Alike> alike;
-    std::string nobody; // why
+    std::string nobody; // why nobody serves
     for (const std::vector<uint32_t> &tuple : all_tuples(*op.signature)) {
         const Decision decision = host.decide(op, policy, host.listing_key(host.catalog(), device, tuple), device);
         if (decision.chain.empty()) {
@@ -80,13 +80,13 @@ std::vector<ServedCalls> Host::serving() const {
     const PolicyStack policy = process_policy();
     std::vector<ServedCalls> served;
     for (const auto &[name, op] : now.ops) {
-        std::set<std::string> types; // folded
+        std::set<std::string> types; // case-folded
         for (const auto &implementation : op->implementations) {
             types.insert(folded(implementation->device));
         }
         for (const std::string &type : types) {
             if (const std::optional<DLDevice> first =
-                    find_device(now.providers, type)) { // else there is no such device
+                    find_device(now.providers, type)) { // otherwise there is no such device
                 add_served(*this, *op, type, *first, policy, served);
             }
         }

@@ -1,4 +1,4 @@
-// What serves each op now, and what decided that, as a table.
+// A table of what serves each op now, and the reason.
 #pragma once
 
 #include <span>
@@ -7,11 +7,11 @@
 
 namespace opdock::core {
 
-// An op on devices of a type.
+// An op on devices of one type.
 struct ServedCalls {
     std::string op, device;
-    std::string impl_id; // that serves calls of most dtypes; "nothing": none is left
-    std::string rule;    // that put it first, or that dropped one where none is left
+    std::string impl_id; // serves calls of most dtypes; "nothing" if none is left
+    std::string rule;    // put it first, or dropped one if none is left
     std::string others;  // "f64: reference.cpp", for dtypes that others serve
 };
 

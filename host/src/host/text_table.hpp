@@ -1,4 +1,4 @@
-// Rows of text in columns that are as wide as their widest cell, two blanks before each row and between columns.
+// Rows of text in columns as wide as their widest cell, with two blanks before each row and between columns.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace opdock::core {
 
-// The first row is what the columns are. What plugins say in cells is made printable. Every line ends with a line feed.
+// The first row holds the headings. Plugins' texts in cells are made printable. Every line ends with a line feed.
 std::string text_table(std::vector<std::vector<std::string>> rows);
 
 } // namespace opdock::core

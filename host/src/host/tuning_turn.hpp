@@ -1,5 +1,5 @@
-// Marks the hosts whose calls this thread is tuning. A kernel that is being tuned may make calls of its own, and tuning
-// one of those would wait for itself.
+// Marks the hosts whose calls this thread is tuning. A kernel being tuned may make calls of its own,
+// and tuning one of those would wait for itself.
 #pragma once
 
 namespace opdock::core {

@@ -24,7 +24,7 @@
 namespace opdock::core {
 namespace {
 
-// Of this process, so that what it lists is what this process would get. "" where it has no name to tell it by.
+// The loader of this process, so that it lists what this process would get. "" if it has no name to find it by.
 std::string dynamic_loader() {
     std::string path;
     dl_iterate_phdr(
@@ -62,8 +62,8 @@ std::string read_all(int descriptor) {
     }
 }
 
-// What `LD_TRACE_LOADED_OBJECTS=1 ld.so FILE` prints, as ldd does; "" when it cannot be run. With --list it would stop
-// at the first library that is missing.
+// The output of `LD_TRACE_LOADED_OBJECTS=1 ld.so FILE`, as used by ldd; "" if it cannot be run. With --list the loader
+// would stop at the first missing library.
 std::string listed(const std::string &loader, const std::filesystem::path &path) {
     std::array<int, 2> ends{};
     if (loader.empty() || ::pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -74,7 +74,7 @@ std::string listed(const std::string &loader, const std::filesystem::path &path)
     spawn.drop(STDERR_FILENO);
     std::string program = loader;
     std::string tracing = "LD_TRACE_LOADED_OBJECTS=1";
-    std::error_code error; // without a working directory the path is as good
+    std::error_code error; // without a working directory the given path is used
     const std::filesystem::path absolute = std::filesystem::absolute(path, error);
     std::string file = error ? path.string() : absolute.string();
     std::array<char *, 3> arguments = {program.data(), file.data(), nullptr};
@@ -89,7 +89,7 @@ std::string listed(const std::string &loader, const std::filesystem::path &path)
     std::string text;
     if (failed == 0) {
         text = read_all(ends[0]);
-        (void)::kill(child, SIGKILL); // where it did not come to an end
+        (void)::kill(child, SIGKILL); // in case it did not end
         (void)TEMP_FAILURE_RETRY(::waitpid(child, nullptr, 0));
     }
     ::close(ends[0]);
@@ -101,14 +101,14 @@ struct Dependencies {
     std::vector<std::string> missing;
 };
 
-// Lines like "libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x...)" and "libacme.so => not found".
+// Parses lines such as "libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x...)" and "libacme.so => not found".
 Dependencies parse(const std::string &text) {
     Dependencies result;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         const std::size_t arrow = line.find(" => ");
         const std::size_t name = line.find_first_not_of(" \t");
-        if (arrow == std::string::npos) { // the loader itself, or the kernel's own
+        if (arrow == std::string::npos) { // the loader itself, or the kernel's vDSO
             if (name != std::string::npos && line[name] == '/') {
                 result.found.emplace_back(line.substr(name, line.find(" (", name) - name));
             }
@@ -160,7 +160,7 @@ std::optional<Rejection> judge_dependencies(const std::filesystem::path &path) {
                                          "every library it uses (-z defs finds this when it is built).",
                                          name, fmt::join(unresolved, "', '"))};
         }
-    } catch (const Rejected &rejected) { // of a library, or the file changed meanwhile
+    } catch (const Rejected &rejected) { // a library was rejected, or the file changed meanwhile
         return Rejection{rejected.code(), path, rejected.what()};
     }
     return std::nullopt;

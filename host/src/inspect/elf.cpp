@@ -13,7 +13,7 @@ namespace opdock::core {
 namespace {
 
 constexpr std::uint16_t most_segments = 256;                   // linkers write about a dozen
-constexpr std::uint64_t most_address = std::uint64_t{1} << 56; // more than a process has
+constexpr std::uint64_t most_address = std::uint64_t{1} << 56; // beyond any process's address space
 
 #if defined(__x86_64__)
 constexpr std::uint16_t this_machine = EM_X86_64;
@@ -24,7 +24,7 @@ constexpr std::uint16_t this_machine = EM_RISCV;
 #elif defined(__powerpc64__)
 constexpr std::uint16_t this_machine = EM_PPC64;
 #elif defined(__loongarch__)
-constexpr std::uint16_t this_machine = 258; // EM_LOONGARCH, unknown to older elf.h
+constexpr std::uint16_t this_machine = 258; // EM_LOONGARCH, missing in older elf.h
 #else
 #error "Name this machine's EM_ constant here."
 #endif
@@ -59,7 +59,7 @@ T read_struct(const PluginFile &file, std::uint64_t offset) {
     return value;
 }
 
-// Whether [offset, offset + bytes) lies within the file, whatever the two numbers are.
+// True if [offset, offset + bytes) is within the file, for any values of the two numbers.
 bool within(const PluginFile &file, std::uint64_t offset, std::uint64_t bytes) {
     return offset <= file.size() && bytes <= file.size() - offset;
 }
@@ -132,7 +132,7 @@ std::vector<Elf64_Phdr> read_segments(const PluginFile &file, const Elf64_Ehdr &
     return segments;
 }
 
-// The section table is what linkers write last, so a file that holds it was not cut anywhere.
+// Linkers write the section table last, so a file that contains it was not truncated.
 void check_whole(const PluginFile &file, const Elf64_Ehdr &header, const std::vector<Elf64_Phdr> &segments) {
     for (std::size_t i = 0; i < segments.size(); ++i) {
         if (!within(file, segments[i].p_offset, segments[i].p_filesz)) {
@@ -149,11 +149,11 @@ void check_whole(const PluginFile &file, const Elf64_Ehdr &header, const std::ve
     }
 }
 
-// The loader maps whole pages, later ones over earlier ones, and reckons the room for all from the first and the last:
-// only where segments follow one another is what it maps what is read here, and nothing else of the process is mapped
-// over.
+// The loader maps whole pages, later segments over earlier ones, and computes the address range from the first and the
+// last. Only if segments are in ascending order does it map exactly what is read here, and nothing over other memory of
+// the process.
 void check_order(const PluginFile &file, const std::vector<Elf64_Phdr> &segments) {
-    constexpr std::uint64_t page = 4096; // the smallest; a larger one has to hold it
+    constexpr std::uint64_t page = 4096; // the smallest; also valid for larger pages
     const Elf64_Phdr *before = nullptr;
     for (const Elf64_Phdr &segment : segments) {
         if (segment.p_type != PT_LOAD) {

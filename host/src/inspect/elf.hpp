@@ -1,4 +1,4 @@
-// An ELF shared object as far as its headers tell. Every number in it is hostile until checked.
+// An ELF shared object as described by its headers. All numbers in it are untrusted until checked.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace opdock::core {
 
 class ElfImage {
   public:
-    // Throws Rejected unless the file is a whole shared object for this machine. Keeps a reference.
+    // Throws Rejected unless the file is a complete shared object for this machine. Keeps a reference.
     explicit ElfImage(const PluginFile &file);
 
     const PluginFile &file() const { return file_; }
-    // All within the file.
+    // All within the file's bounds.
     const std::vector<Elf64_Phdr> &segments() const { return segments_; }
 
-    // Fills all of `bytes` with what the file puts at an address. Throws Rejected when no segment holds that.
+    // Fills all of `bytes` from the file's content for an address. Throws Rejected if no segment contains the range.
     void read(std::uint64_t address, std::span<std::byte> bytes) const;
     template<class T>
     T read(std::uint64_t address) const {

@@ -10,22 +10,22 @@
 namespace opdock::core {
 namespace {
 
-// Far more than linkers write; they keep a hostile file from keeping us busy.
+// Far above real numbers; they bound the time that a hostile file can take.
 constexpr std::size_t most_entries = 4096;
 constexpr std::size_t most_versions = 4096;
 constexpr std::size_t most_symbols = std::size_t{1} << 22;
 constexpr std::size_t longest_text = 4096;
-constexpr std::size_t most_text = std::size_t{16} << 20; // of many names together, which may all be the same bytes
+constexpr std::size_t most_text = std::size_t{16} << 20; // total length of names, which may share the same bytes
 
-// What the loader makes of a file without PT_GNU_STACK.
+// The loader's default for a file without PT_GNU_STACK.
 #if defined(__x86_64__)
 constexpr bool stack_is_executable_unless_told = true;
 #else
 constexpr bool stack_is_executable_unless_told = false;
 #endif
 
-// The entries of the dynamic section by tag, the last of each; those that name libraries, of which there may be many,
-// apart.
+// Entries of the dynamic section by tag, the last one of each. Tags that name libraries may be repeated and are kept
+// separately.
 struct Tags {
     std::map<std::int64_t, std::uint64_t> values;
     std::vector<std::uint64_t> needed;
@@ -69,7 +69,7 @@ class Strings {
 
     std::string at(std::uint64_t offset) const {
         std::string text;
-        // In pieces, because most are short and none may be longer than the table.
+        // Read in pieces, because most names are short and none may be longer than the table.
         std::array<char, 64> piece{};
         for (;;) {
             if (offset >= size_ || text.size() > longest_text) {
@@ -86,7 +86,7 @@ class Strings {
         }
     }
 
-    // Whether this name stands there, without reading more of what stands there.
+    // True if the name at this offset is `name`; reads no more than needed for the comparison.
     bool is_at(std::uint64_t offset, std::string_view name) const {
         if (offset >= size_) {
             image_.reject("a name in it has no end");
@@ -107,8 +107,8 @@ class Strings {
 
 std::vector<VersionNeed> read_version_needs(const ElfImage &image, const Tags &tags, const Strings &strings) {
     std::vector<VersionNeed> needs;
-    // Libraries and weak versions count too: they take as long to read, and a few bytes can say that there are
-    // millions.
+    // Libraries and weak versions count too: they take as long to read, and a few bytes can claim millions of
+    // them.
     std::size_t entries = 0;
     const auto count_entry = [&] {
         if (++entries > most_versions) {
@@ -152,13 +152,13 @@ std::uint32_t system_v_hash(std::string_view name) {
     return hash;
 }
 
-// Looks a symbol up as the loader does, in the table of hashes.
+// Looks up symbols through the hash tables, as the loader does.
 class Symbols {
   public:
     Symbols(const ElfImage &image, const Tags &tags, const Strings &strings)
         : image_(image), tags_(tags), strings_(strings) {}
 
-    // The type of a symbol that other files see; none when the file does not define it.
+    // The type of a symbol visible to other files; nullopt if the file does not define it.
     std::optional<unsigned> type_of(std::string_view name) const {
         std::optional<unsigned> type;
         if (const std::uint64_t gnu_table = tags_.value(DT_GNU_HASH)) {
@@ -171,7 +171,7 @@ class Symbols {
         return type;
     }
 
-    // What the file uses and must find elsewhere.
+    // Symbols that the file uses and other files must define.
     std::vector<std::string> undefined() const {
         std::vector<std::string> names;
         std::size_t text = 0;
@@ -189,8 +189,8 @@ class Symbols {
         return names;
     }
 
-    // What others find in it: from the first in the table of hashes to the end of the chain of the last bucket.
-    // `is_wanted`: of a symbol.
+    // Symbols visible to others: from the first symbol in the hash table to the end of the last bucket's chain.
+    // `is_wanted`: filter for a symbol.
     template<class Wanted>
     std::vector<std::string> defined(std::size_t most, std::size_t most_looked_at, Wanted is_wanted) const {
         const std::uint64_t table = tags_.value(DT_GNU_HASH);
@@ -221,7 +221,7 @@ class Symbols {
     }
 
   private:
-    // Whatever its tables say.
+    // Upper bound, whatever the tables claim.
     std::uint64_t symbols_that_fit() const {
         return std::min<std::uint64_t>(image_.file().size() / sizeof(Elf64_Sym), most_symbols);
     }
@@ -239,7 +239,7 @@ class Symbols {
         return true;
     }
 
-    // Undefined symbols come before those in the newer table, and are among all in the older one.
+    // With the newer table, undefined symbols come first; with the older one, they are mixed with all others.
     std::uint64_t undefined_end() const {
         std::uint64_t end = 0;
         if (const std::uint64_t gnu_table = tags_.value(DT_GNU_HASH)) {
@@ -250,7 +250,7 @@ class Symbols {
         return std::min(end, symbols_that_fit());
     }
 
-    // n buckets, first symbol, n words of a Bloom filter, its shift; the filter; the buckets; the hashes.
+    // Layout: n buckets, first symbol, n Bloom filter words, shift; the filter; the buckets; the hashes.
     void find_in_gnu_table(std::uint64_t table, std::string_view name, std::optional<unsigned> &type) const {
         const auto head = image_.read<std::array<std::uint32_t, 4>>(table);
         const auto [n_buckets, first, n_filter, shift] = head;
@@ -269,14 +269,14 @@ class Symbols {
             if ((of_symbol | 1) == (hash | 1) && is_definition_of(name, index, type)) {
                 return;
             }
-            if ((of_symbol & 1) != 0) { // the last of its bucket
+            if ((of_symbol & 1) != 0) { // the end of the chain
                 return;
             }
         }
         image_.reject("its table of symbols has no end");
     }
 
-    // n buckets, n symbols; the buckets; for each symbol the next one.
+    // Layout: n buckets, n symbols; the buckets; for each symbol the next symbol of its chain.
     void find_in_system_v_table(std::uint64_t table, std::string_view name, std::optional<unsigned> &type) const {
         const auto [n_buckets, n_symbols] = image_.read<std::array<std::uint32_t, 2>>(table);
         if (n_buckets == 0) {
@@ -365,7 +365,7 @@ std::vector<std::string> defined_symbols(const ElfImage &image, std::size_t most
 }
 
 std::vector<std::string> unique_symbols(const ElfImage &image, std::size_t most) {
-    constexpr std::size_t most_looked_at = 4096; // each is a read of the file
+    constexpr std::size_t most_looked_at = 4096; // each one needs a file read
     const Tags tags = read_tags(image);
     const Strings strings(image, tags);
     return Symbols(image, tags, strings).defined(most, most_looked_at, [](const Elf64_Sym &symbol) {

@@ -1,4 +1,4 @@
-// What the dynamic loader would do with an ELF file, without it.
+// The dynamic section of an ELF file as the dynamic loader would interpret it.
 #pragma once
 
 #include <cstdint>
@@ -17,48 +17,48 @@ struct VersionNeed {
     std::string version;
 };
 
-// The file tells the loader which libraries it needs, and what it is itself as a library.
+// Libraries that the file needs, and its own name as a library.
 struct LibraryNeeds {
-    std::string soname;             // by which other files may ask for this one (DT_SONAME), or ""
-    std::vector<std::string> names; // as the loader would search them (DT_NEEDED and those that it filters)
+    std::string soname;             // name by which other files request it (DT_SONAME), or ""
+    std::vector<std::string> names; // names that the loader would search (DT_NEEDED and filtered libraries)
     std::optional<std::string> rpath;
-    std::optional<std::string> runpath; // with one, DT_RPATH counts for nothing
+    std::optional<std::string> runpath; // if present, DT_RPATH is ignored
 
     bool operator==(const LibraryNeeds &) const = default;
 };
 
 struct ElfDynamic {
     LibraryNeeds libraries;
-    std::vector<VersionNeed> versions; // that must exist; weak ones are left out
-    bool relocates_text = false;       // code is written to while it is loaded
-    bool uses_static_tls = false;      // thread-local memory that exists from the program's start
+    std::vector<VersionNeed> versions; // required versions; weak ones are omitted
+    bool relocates_text = false;       // code is modified while it is loaded
+    bool uses_static_tls = false;      // thread-local memory allocated at program start
     bool has_executable_stack = false; // makes every thread's stack executable
-    bool has_writable_code = false;    // a segment may be written and executed
-    bool names_auditors = false;       // libraries that the loader runs when this is the program it starts (DT_AUDIT)
+    bool has_writable_code = false;    // a segment is both writable and executable
+    bool names_auditors = false;       // libraries that the loader runs if it starts this file as a program (DT_AUDIT)
     std::uint64_t tls_bytes = 0;
 };
 
-// Throws Rejected when the dynamic section is missing or contradicts itself.
+// Throws Rejected if the dynamic section is missing or inconsistent.
 ElfDynamic read_dynamic(const ElfImage &image);
 
-// Whether the file defines a function of this name that other files see.
+// True if the file defines a function of this name that is visible to other files.
 bool exports_function(const ElfImage &image, std::string_view name);
 
-// What the file uses and other files must define; weak ones are left out.
+// Symbols that other files must define; weak ones are omitted.
 std::vector<std::string> undefined_symbols(const ElfImage &image);
 
-// Whether the file defines a symbol of this name, of any kind, that other files see. Its version is not looked at.
+// True if the file defines a symbol of this name, of any kind, visible to other files. Ignores its version.
 bool defines_symbol(const ElfImage &image, std::string_view name);
 
-// What the file defines and other files see, at most `most` of them; the newer table of symbols (DT_GNU_HASH) only,
-// which every linker of today writes.
+// Defined symbols that are visible to other files, at most `most`. Reads only the newer symbol hash table
+// (DT_GNU_HASH), which every current linker writes.
 std::vector<std::string> defined_symbols(const ElfImage &image, std::size_t most);
 
-// Those of the first thousands that it defines which the loader makes one for the whole process (STB_GNU_UNIQUE), at
-// most `most`.
+// Defined symbols that the loader makes unique in the process (STB_GNU_UNIQUE), at most `most`. Looks only at the first
+// few thousand symbols.
 std::vector<std::string> unique_symbols(const ElfImage &image, std::size_t most);
 
-// "GLIBC_2.34" and so on, of a library.
+// Versions that a library defines, such as "GLIBC_2.34".
 std::vector<std::string> versions_defined(const ElfImage &image);
 
 } // namespace opdock::core

@@ -29,12 +29,12 @@ std::size_t round_up(std::size_t value, std::size_t alignment) {
 
 struct ElfNote {
     std::uint32_t type;
-    std::string_view name; // with its NUL
+    std::string_view name; // including its NUL
     std::string_view payload;
 };
 
-// A note segment is a sequence of: name size, payload size, type, name, payload; the last two padded. False for one
-// that ends within a note.
+// Visits each note of a segment: name size, payload size, type, name, payload; the last two padded. Returns false if
+// the segment ends within a note.
 template<class Visit>
 bool each_note(std::string_view segment, std::size_t alignment, Visit visit) {
     alignment = alignment == 8 ? 8 : 4;

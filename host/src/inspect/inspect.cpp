@@ -29,7 +29,7 @@ const std::string &the_note(const PluginFile &file, const ElfNotes &notes) {
     return notes.opdock.front();
 }
 
-// What the loader would refuse, as far as it can be told from outside.
+// Checks what the loader would refuse, as far as that can be determined from outside.
 void judge_dynamic(const ElfImage &image, const ElfDynamic &dynamic, LibraryVersions &versions) {
     const std::string &name = image.file().name();
     if (dynamic.libraries.soname.find('/') != std::string::npos) {
@@ -108,7 +108,7 @@ void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result
     result.libraries = std::move(dynamic.libraries);
 }
 
-// `open` makes the PluginFile, which may already say why not.
+// `open` creates the PluginFile, and may already reject it.
 template<class Open>
 Inspection inspect_opened(const std::filesystem::path &path, LibraryVersions &versions, Open open) {
     Inspection result;

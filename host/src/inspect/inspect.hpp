@@ -1,6 +1,6 @@
-// Judges a file before any of its code runs: is it a whole ELF shared object for this machine, does its note say that
-// it is a plugin this host can take, does it export the entry, and would the dynamic loader take it as far as can be
-// told from outside? Only the loader finds missing libraries and symbols.
+// Judges a file before any of its code runs: is it a complete ELF shared object for this machine, does its note
+// describe a plugin that this host accepts, does it export the entry, and would the dynamic loader accept it, as far as
+// can be determined from outside? Only the loader itself detects missing libraries and symbols.
 #pragma once
 
 #include <filesystem>
@@ -18,19 +18,19 @@
 namespace opdock::core {
 
 struct Inspection {
-    FileIdentity identity; // of what was read
-    // Set when the note could be read, also of a plugin that this machine cannot run.
+    FileIdentity identity; // of the file that was read
+    // Set if the note could be read, even if this machine cannot run the plugin.
     std::optional<Note> note;
-    // Hexadecimal; empty when the linker left none.
+    // Hexadecimal; empty if the linker wrote none.
     std::string build_id;
     std::optional<Rejection> rejection;
-    // What a careful operator does not want in a process, and strict mode refuses: writable code, an executable stack,
-    // text relocations. One message each.
+    // Properties that a careful operator does not want in a process, and strict mode rejects: writable code, an
+    // executable stack, text relocations. One message each.
     std::vector<std::string> weaknesses;
-    // For a person to know; strict mode takes the plugin all the same.
+    // Information for people; strict mode accepts the plugin nevertheless.
     std::vector<std::string> remarks;
     LibraryNeeds libraries;
-    // Libraries that the dynamic loader would run if it were started with this file as its program (DT_AUDIT).
+    // Names libraries that the dynamic loader would run if it started this file as a program (DT_AUDIT).
     bool names_auditors = false;
 };
 

@@ -18,7 +18,7 @@ std::filesystem::path library_directory() {
     std::error_code failed;
     const std::filesystem::path library = std::filesystem::canonical(info.dli_fname, failed);
     if (failed == std::errc::not_enough_memory) {
-        throw std::bad_alloc(); // the library is there, and so may be its probe
+        throw std::bad_alloc(); // not "no library": its probe may exist
     }
     return failed ? std::filesystem::path() : library.parent_path();
 }
@@ -58,7 +58,7 @@ std::string read_program_rpath() {
 } // namespace
 
 const std::string &program_rpath() {
-    static const std::string text = read_program_rpath(); // asked for each plugin
+    static const std::string text = read_program_rpath(); // needed for each plugin
     return text;
 }
 

@@ -1,4 +1,4 @@
-// Where this library was loaded from: what is installed beside it is found from there.
+// The location of this library, from which the files installed beside it are found.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace opdock::core {
 
-// <libdir>; empty when it cannot be told.
+// <libdir>; empty if it cannot be determined.
 std::filesystem::path library_directory();
 
-// DT_RPATH of the program, in which the dynamic loader looks for libraries of all others without a RUNPATH too; with
-// the program's folder in place of $ORIGIN. Empty when it has none, or a RUNPATH of its own, which is for itself alone.
+// DT_RPATH of the program, with its folder in place of $ORIGIN. The dynamic loader also uses it for the libraries of
+// all files without a RUNPATH. Empty if there is none, or if the program has a RUNPATH, which is for itself only.
 const std::string &program_rpath();
 
 } // namespace opdock::core

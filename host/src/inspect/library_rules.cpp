@@ -16,17 +16,17 @@
 namespace opdock::core {
 namespace {
 
-// Of one plugin. Far more than there are; they keep hostile files from keeping us busy.
+// Limits for one plugin. Far above real numbers; they bound the time that hostile files can take.
 constexpr std::size_t most_libraries = 1024;
-constexpr std::size_t most_places = 200'000; // where they may be: each of them in each folder of a search path
+constexpr std::size_t most_places = 200'000; // candidate paths: each library in each folder of a search path
 
-// Every process has these, so that the loader looks for none.
+// True for libraries that every process has loaded, so that the loader does not search for them.
 bool is_always_there(std::string_view name) {
     return name == "libc.so.6" || name.starts_with("ld-linux");
 }
 
-// With its folder in place of $ORIGIN at its beginning; nothing for what is not absolute then, or has other words of
-// the loader's in it ($LIB, $PLATFORM), whose meaning only that knows.
+// The path with a leading $ORIGIN replaced by its folder. nullopt if it is not absolute then, or contains other loader
+// variables ($LIB, $PLATFORM), which only the loader can expand.
 std::optional<std::string> absolute(std::string_view path, const std::string &origin) {
     std::string result;
     for (const std::string_view word : {std::string_view("$ORIGIN"), std::string_view("${ORIGIN}")}) {
@@ -41,18 +41,18 @@ std::optional<std::string> absolute(std::string_view path, const std::string &or
     return result.starts_with('/') && path.find('$') == std::string_view::npos ? std::optional(result) : std::nullopt;
 }
 
-// Rather than a name that is looked for. The loader puts paths in place of its words.
+// True if it is a path rather than a name to search for. The loader expands variables to paths.
 bool is_path(const std::string &name) {
     return name.find_first_of("/$") != std::string::npos;
 }
 
-// A link to what is not there, or cannot be seen. It may be there when the loader comes.
+// A link whose target does not exist or cannot be seen. The target may exist when the loader runs.
 bool leads_nowhere(const std::string &path) {
     struct stat status = {};
     return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && ::stat(path.c_str(), &status) != 0;
 }
 
-// `subject`: what the path was found as.
+// `subject`: where the path was found, for the message.
 LibraryFault relative(std::string_view subject, std::string_view path, std::string_view remedy) {
     return {RejectCode::unsafe_search, std::string(path),
             fmt::format("it would take libraries from {}: {} is {}.\nExpected absolute paths, or such as begin with "
@@ -76,8 +76,8 @@ struct LibraryRules::Needing {
     const LibraryNeeds &needs;
     std::string file;   // empty: the plugin
     std::string folder; // $ORIGIN
-    Folders own;        // what its RUNPATH or RPATH names
-    Folders inherited;  // the RPATH of those that need it
+    Folders own;        // folders of its RUNPATH or RPATH
+    Folders inherited;  // the RPATH of the files that need it
 };
 
 std::optional<LibraryFault> LibraryRules::judge(const LibraryNeeds &needs, const std::string &folder,
@@ -86,7 +86,7 @@ std::optional<LibraryFault> LibraryRules::judge(const LibraryNeeds &needs, const
     taken_.clear();
     if (!needs.rpath && !needs.runpath && library_path.empty() && program_rpath.empty() &&
         std::none_of(needs.names.begin(), needs.names.end(), is_path)) {
-        return std::nullopt; // as nearly all are
+        return std::nullopt; // the common case
     }
     library_path_ = library_path;
     judging_.clear();
@@ -135,7 +135,7 @@ std::optional<LibraryFault> LibraryRules::find_library(const std::string &name, 
                             visible_line(name))};
         }
         for (const std::string &build : with_builds(folder)) {
-            bool is_maybe_taken = false; // on processors that are new enough
+            bool is_maybe_taken = false; // only on processors that are new enough
             if (auto fault = judge_library(fmt::format("{}/{}", build, name), needing, rules, is_maybe_taken)) {
                 return fault;
             }
@@ -196,8 +196,8 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
     return std::nullopt;
 }
 
-// Judges the file of a library. Where there is none, somebody else could put one there; where a link leads nowhere,
-// somebody else could make what it leads to.
+// Judges the file of a library. If it does not exist, another user might be able to create it; if it is a dangling
+// link, another user might be able to create the target.
 std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file, const Needing &needing,
                                                         PathRules &rules, bool &is_taken) {
     if (++places_ > most_places) {
@@ -255,7 +255,7 @@ std::optional<PathRules::Fault> LibraryRules::judge_searched(const std::string &
         std::error_code no_more;
         for (std::filesystem::directory_iterator entry(one, no_more), end; !no_more && entry != end;
              entry.increment(no_more)) {
-            const std::string file = entry->path().string(); // of any name, which somebody may need
+            const std::string file = entry->path().string(); // of any name, since any name may be requested
             std::error_code unknown;
             if (auto fault = leads_nowhere(file)            ? rules.judge_folder(file, PathRules::Missing::is_judged)
                              : entry->is_directory(unknown) ? std::nullopt
@@ -267,7 +267,7 @@ std::optional<PathRules::Fault> LibraryRules::judge_searched(const std::string &
     return std::nullopt;
 }
 
-// Folders with builds for newer processors, as the loader of glibc looks for them.
+// Subfolders with builds for newer processors, as glibc's loader searches them.
 const LibraryRules::Folders &LibraryRules::with_builds(const std::string &folder) {
     const auto known = builds_.find(folder);
     if (known != builds_.end()) {
@@ -279,9 +279,9 @@ const LibraryRules::Folders &LibraryRules::with_builds(const std::string &folder
                              "avx512_1", "x86_64", "aarch64"}) {
         const std::string below = folder + '/' + name;
         if (leads_nowhere(below)) {
-            found.push_back(below); // for what may be there later
+            found.push_back(below); // its target may exist later
         } else if (found.size() < most_libraries && ::stat(below.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-            // Links that lead in a circle come to their end: a path that is too long is not there.
+            // Circular links end when the path becomes too long: such a path counts as missing.
             const Folders &more = with_builds(below);
             found.insert(found.end(), more.begin(), more.end());
             found.push_back(below);
@@ -299,7 +299,7 @@ const std::optional<LibraryNeeds> &LibraryRules::needs_of(const std::string &fil
     try {
         const PluginFile opened{std::filesystem::path(file)};
         needs = std::move(read_dynamic(ElfImage(opened)).libraries);
-    } catch (const Rejected &) { // NOLINT(bugprone-empty-catch): the loader passes it over as well, or says why not
+    } catch (const Rejected &) { // NOLINT(bugprone-empty-catch): the loader also skips it, or reports the reason
     }
     return library_.emplace(file, std::move(needs)).first->second;
 }

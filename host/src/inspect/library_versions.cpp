@@ -23,7 +23,7 @@ std::filesystem::path loaded_file(const std::string &name) {
     dl_iterate_phdr(
         [](dl_phdr_info *info, std::size_t /*size*/, void *data) {
             auto &looked_for = *static_cast<Wanted *>(data);
-            // Nothing may be thrown through the C library, which ends the process when it cannot unwind itself.
+            // No exception may pass through the C library, which cannot be unwound: the process would end.
             try {
                 const std::string_view path = info->dlpi_name;
                 if (path.substr(path.rfind('/') + 1) != looked_for.name) { // npos + 1 is 0
@@ -42,7 +42,7 @@ std::filesystem::path loaded_file(const std::string &name) {
     return wanted.path;
 }
 
-// "GLIBC_" of "GLIBC_2.34".
+// "GLIBC_" for "GLIBC_2.34".
 std::string_view kind_of(std::string_view version) {
     return version.substr(0, std::min(version.find_first_of("0123456789"), version.size()));
 }
@@ -60,7 +60,7 @@ const std::vector<std::string> &LibraryVersions::of(const std::string &library) 
         try {
             const PluginFile file(path);
             versions = versions_defined(ElfImage(file));
-        } catch (const Rejected &) { // the loader took it all the same
+        } catch (const Rejected &) { // the loader accepted it nevertheless
         }
     }
     return known_.emplace(library, std::move(versions)).first->second;

@@ -1,5 +1,5 @@
-// Which versions of their symbols the libraries of this process define: what a plugin needs beyond that, the dynamic
-// loader would refuse.
+// Symbol versions that the libraries of this process define. The dynamic loader would refuse a plugin that needs
+// others.
 #pragma once
 
 #include <map>
@@ -9,19 +9,19 @@
 
 namespace opdock::core {
 
-// Remembers what it found. Not for several threads at once.
+// Caches its results. Not thread-safe.
 class LibraryVersions {
   public:
-    // Whether a library that is loaded, "libc.so.6", lacks a version, "GLIBC_2.99". One that is not loaded lacks
-    // nothing: the loader finds out.
+    // True if a loaded library, "libc.so.6", lacks a version, "GLIBC_2.99". False if the library is not loaded: the
+    // dynamic loader will check it.
     bool lacks(const std::string &library, const std::string &version);
-    // The newest that it defines of the same kind, "GLIBC_2.36"; "" when there is none.
+    // The newest version of the same kind that the library defines, "GLIBC_2.36"; "" if there is none.
     std::string newest_like(const std::string &library, const std::string &version);
 
   private:
     const std::vector<std::string> &of(const std::string &library);
 
-    std::map<std::string, std::vector<std::string>> known_; // empty: not loaded, or not readable
+    std::map<std::string, std::vector<std::string>> known_; // empty: not loaded or not readable
 };
 
 } // namespace opdock::core

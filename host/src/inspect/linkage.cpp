@@ -22,7 +22,7 @@ std::vector<std::string> parts_of(const std::string &version) {
     return parts;
 }
 
-// Digits as a number, whatever its size; other text by its letters.
+// Compares digit strings as numbers of any length, other texts by length and characters.
 bool is_less(const std::string &a, const std::string &b) {
     return a.size() != b.size() ? a.size() < b.size() : a < b;
 }

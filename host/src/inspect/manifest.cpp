@@ -13,7 +13,7 @@ namespace opdock::core {
 namespace {
 
 constexpr std::size_t most_depth = 32;
-constexpr std::size_t most_values = 1000; // three are known
+constexpr std::size_t most_values = 1000; // only three are known
 constexpr std::array<std::string_view, 3> fields = {"library", "tune", "signature"};
 
 class ManifestReader : public BoundedJson {

@@ -1,4 +1,4 @@
-// plugin.json: a plugin whose library, tune file or signature lie elsewhere.
+// plugin.json: describes a plugin whose library, tune file or signature are elsewhere.
 //
 //     {"library": "lib/libacme.so", "tune": "share/acme.tune.yaml", "signature": "lib/libacme.so.sig"}
 //
@@ -14,16 +14,16 @@
 namespace opdock::core {
 
 struct Manifest {
-    // Absolute when the manifest's path is; "" when not given.
+    // Absolute if the manifest's path is; "" if not given.
     std::string library;
     std::string tune;
     std::string signature;
-    Digest digest{}; // SHA-256 of the text
+    Digest digest{}; // SHA-256 of the manifest's text
     // "FILE:LINE:COLUMN: unknown field 'x'; did you mean 'y'?"
     std::vector<std::string> warnings;
 };
 
-// `path` names the manifest in messages and gives the directory. Throws Error(OPDOCK_LOAD_FAILED).
+// `path` names the manifest in messages and determines the directory. Throws Error(OPDOCK_LOAD_FAILED).
 Manifest parse_manifest(std::string_view text, const std::string &path);
 
 Manifest read_manifest(const std::string &path);

@@ -17,13 +17,13 @@
 namespace opdock::core {
 namespace {
 
-// The members of the note's object. Without nlohmann's own values: their destructor allocates, and ends the process
-// where there is no memory.
+// A member of the note's JSON object. Does not use nlohmann's own values: their destructor allocates, and ends the
+// process if there is no memory.
 struct Field {
     enum class Kind { text, numbers, other };
     Kind kind = Kind::other;
     std::string text;
-    std::vector<std::uint64_t> numbers; // of an array that holds nothing else
+    std::vector<std::uint64_t> numbers; // of an array that contains only numbers
 };
 using Fields = std::map<std::string, Field, std::less<>>;
 
@@ -66,7 +66,7 @@ class FieldReader : public nlohmann::json_sax<nlohmann::json> {
     bool key(string_t &name) override {
         if (depth_ == 1) {
             field_ = &fields_[name];
-            *field_ = {}; // of two members with one name the last counts
+            *field_ = {}; // of two members with the same name the last one counts
         }
         return true;
     }
@@ -78,7 +78,7 @@ class FieldReader : public nlohmann::json_sax<nlohmann::json> {
     }
 
   private:
-    // A value that no field may be or hold. False where there is no object around it.
+    // A value of a type that no field may have. False if it is not inside an object.
     bool other() {
         if (field_ != nullptr) {
             field_->kind = Field::Kind::other;
@@ -136,7 +136,7 @@ std::string read_id(std::string_view plugin, const Fields &note) {
     return id;
 }
 
-// As policies spell it.
+// A name in the spelling of policies.
 std::string read_name(std::string_view plugin, const Fields &note, const char *key) {
     std::string name = read_nonempty_text(plugin, note, key);
     if (find_no_name_character(name) != std::string::npos) {
@@ -146,14 +146,14 @@ std::string read_name(std::string_view plugin, const Fields &note, const char *k
     return name;
 }
 
-// "avx2,fma"
+// Reads a comma-separated list: "avx2,fma".
 std::vector<std::string> read_list(std::string_view plugin, const Fields &note, const char *key) {
     const std::string text = read_text(plugin, note, key);
     std::vector<std::string> items;
     if (text.empty()) {
         return items;
     }
-    // No stream: one that meets std::bad_alloc keeps it to itself and ends early.
+    // No stream: a stream swallows std::bad_alloc and ends early.
     for (std::size_t at = 0; at <= text.size();) {
         const std::size_t end = std::min(text.find(',', at), text.size());
         std::string item = text.substr(at, end - at);
@@ -236,7 +236,7 @@ namespace {
 
 std::set<std::string> read_cpu_features() {
     std::ifstream file("/proc/cpuinfo");
-    file.exceptions(std::ios::badbit); // no memory is no reason to find nothing, for good
+    file.exceptions(std::ios::badbit); // running out of memory must not look like "no features", permanently
     for (std::string line; std::getline(file, line);) {
         // "flags : fpu vme ..." on x86, "Features : fp asimd ..." on Arm; the same for every core.
         if (line.starts_with("flags") || line.starts_with("Features")) {
@@ -248,7 +248,7 @@ std::set<std::string> read_cpu_features() {
     return {};
 }
 
-constinit ForkSafeOnce<std::set<std::string>> cpu_features; // of a long file on machines with many CPUs
+constinit ForkSafeOnce<std::set<std::string>> cpu_features; // cached: the file is long if there are many CPUs
 
 } // namespace
 

@@ -1,5 +1,5 @@
-// A plugin's note: what it states about itself, and whether this host and machine can take it.
-// opdock/abi/note.h has the meaning of each field.
+// A plugin's note: its description of itself, and whether this host and machine accept it. opdock/abi/note.h documents
+// each field.
 #pragma once
 
 #include <compare>
@@ -35,18 +35,18 @@ struct Note {
     std::vector<std::string> cpu_features;
 };
 
-// Reads the note's payload. Throws Rejected: malformed_note, or abi_mismatch as soon as the ABI is known and `host`
-// does not take it, since a note for another ABI may differ in everything else.
+// Parses the note's payload. Throws Rejected: malformed_note, or abi_mismatch as soon as the ABI is known and `host`
+// does not accept it, since a note for another ABI may differ in everything else.
 Note parse_note(std::string_view plugin, std::string_view json, AbiVersion host);
 
-// Why a host of ABI `host` does not take a plugin, or nothing when it does.
+// Returns why a host of ABI `host` rejects a plugin, or nullopt if it accepts the plugin.
 std::optional<std::string> judge_abi(std::string_view plugin, AbiVersion built_for, AbiVersion oldest_host,
                                      AbiVersion host);
 
-// What this machine's CPU has, as /proc/cpuinfo spells it.
+// Features of this machine's CPU, spelled as in /proc/cpuinfo.
 const std::set<std::string> &machine_cpu_features();
 
-// Why a machine with `present` cannot run a plugin that needs `needed`, or nothing when it can.
+// Returns why a machine with features `present` cannot run a plugin that needs `needed`, or nullopt if it can.
 std::optional<std::string> judge_cpu_features(std::string_view plugin, const std::vector<std::string> &needed,
                                               const std::set<std::string> &present);
 

@@ -23,7 +23,7 @@
 namespace opdock::core {
 namespace {
 
-// A name in a directory; whether it can be one of a directory itself.
+// A name in a directory, and whether it can be a directory itself.
 struct Name {
     std::string text;
     bool can_be_directory;
@@ -31,7 +31,7 @@ struct Name {
     bool operator<(const Name &other) const { return text < other.text; }
 };
 
-// 0, or the errno. std::filesystem makes a path of each, which takes longer than everything else here.
+// Returns 0 or the errno. std::filesystem constructs a path for each name, which would dominate the search time.
 int read_names(const std::string &directory, std::vector<Name> &names) {
     struct Close {
         void operator()(DIR *opened) const { closedir(opened); }
@@ -46,7 +46,7 @@ int read_names(const std::string &directory, std::vector<Name> &names) {
             {entry->d_name, entry->d_type == DT_DIR || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN});
         errno = 0;
     }
-    // So that nothing depends on the file system, messages included.
+    // Sorted, so that nothing depends on the file system, not even messages.
     const int error = errno;
     std::sort(names.begin(), names.end());
     return error;
@@ -58,7 +58,7 @@ class Search {
   public:
     SearchResult take() { return std::move(result_); }
 
-    // A directory, a library or a manifest that was asked for by name.
+    // Adds a directory, a library or a manifest that was requested by name.
     void module(const std::string &path, const std::string &origin) {
         struct stat status = {};
         const bool exists = stat(path.c_str(), &status) == 0;
@@ -75,7 +75,7 @@ class Search {
         }
     }
 
-    // One of the directories that are always searched; it need not exist.
+    // Adds one of the directories that are always searched; it need not exist.
     void standard_directory(const std::string &path, const std::string &origin) {
         struct stat status = {};
         const bool exists = stat(path.c_str(), &status) == 0;
@@ -88,7 +88,7 @@ class Search {
     }
 
   private:
-    // Returns whether there was anything in it.
+    // Returns whether it contained anything.
     bool directory(const std::string &path, const std::string &origin, bool requested) {
         std::vector<PluginCandidate> found;
         const std::size_t problems = result_.problems.size();
@@ -98,7 +98,7 @@ class Search {
         }
         const std::string folder = path.ends_with('/') ? path : path + '/';
         for (const Name &name : names) {
-            if (name.text.starts_with('.')) { // half-written files of installers and editors
+            if (name.text.starts_with('.')) { // incomplete files of installers and editors
                 continue;
             }
             if (name.text.ends_with(".so") || name.text == "plugin.json") {
@@ -112,7 +112,7 @@ class Search {
         return anything;
     }
 
-    // A manifest in a folder of its own, so that several can be installed side by side.
+    // Adds the manifest of a folder: with one folder each, several plugins can be installed side by side.
     bool manifest_in(const std::string &folder, const std::string &origin, bool requested,
                      std::vector<PluginCandidate> &found) {
         struct stat status = {};
@@ -123,11 +123,11 @@ class Search {
         return true;
     }
 
-    // A folder of such folders: plugins that are installed, replaced and removed together.
+    // Adds a folder of such folders: plugins that are installed, replaced and removed together.
     void package(const std::string &folder, const std::string &origin, bool requested,
                  std::vector<PluginCandidate> &found) {
         std::vector<Name> names;
-        read_names(folder, names); // one that is no folder, or for others to read, has nothing for us
+        read_names(folder, names); // what is not a folder, or not readable, holds nothing for us
         for (const Name &name : names) {
             if (!name.text.starts_with('.') && name.can_be_directory) {
                 manifest_in(folder + '/' + name.text, origin, requested, found);
@@ -155,7 +155,7 @@ class Search {
         }
     }
 
-    // What comes after a line's end would stand in the log as a line of its own, which anybody could have made up.
+    // Rejects a path with a newline: the rest would appear in the log as a separate, possibly forged line.
     bool has_line_end(const std::string &path, const std::string &origin, bool requested) {
         if (path.find('\n') == std::string::npos) {
             return false;
@@ -166,15 +166,15 @@ class Search {
         return true;
     }
 
-    // By name. Of one file that lies in the directory and is named by a manifest there, the manifest's entry is kept:
-    // it knows more.
+    // Sorts by name. If a file in the directory is also named by a manifest there, keeps the manifest's entry, which
+    // has more information.
     void add(std::vector<PluginCandidate> found) {
         const auto by_name = [](const PluginCandidate &c) {
             const std::string_view path = c.path;
             return std::tuple(path.substr(path.rfind('/') + 1), path, std::string_view(c.manifest));
         };
         const auto sort = [&](auto before) {
-            if (!std::is_sorted(found.begin(), found.end(), before)) { // a directory's files are
+            if (!std::is_sorted(found.begin(), found.end(), before)) { // the files of a directory are sorted already
                 std::sort(found.begin(), found.end(), before);
             }
         };
@@ -204,7 +204,7 @@ class Search {
         std::move(found.begin(), found.end(), std::back_inserter(result_.candidates));
     }
 
-    // A file that somebody named, or a link that leads nowhere.
+    // Reports a file that was named explicitly, or a dangling link.
     void missing(const std::string &path, const std::string &origin, int reason, bool requested) {
         const bool is_absent = reason == ENOENT || reason == ENOTDIR;
         const std::string code = code_text(is_absent ? RejectCode::not_found : RejectCode::unreadable);
@@ -221,12 +221,12 @@ class Search {
 
     SearchResult result_;
     struct Seen {
-        std::string manifest; // that named it first; "" for none
-        int folder;           // where it was found last
+        std::string manifest; // that named it first; "" if none did
+        int folder;           // in which it was found last
         std::set<std::string> others;
     };
 
-    // Marks a file that another manifest, in another folder, makes a candidate again, and returns whether it did.
+    // Marks a file that a second manifest, in another folder, makes a candidate again. Returns whether it did.
     bool is_again(PluginCandidate &candidate, Seen &seen) const {
         candidate.again = seen.folder != folders_ && seen.manifest != candidate.manifest &&
                           seen.others.insert(candidate.manifest).second;

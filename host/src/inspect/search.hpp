@@ -1,5 +1,5 @@
-// Where plugins are looked for, and which files are found there. Nothing is opened but manifests; whether a file is a
-// plugin is the next stage's question.
+// Finds candidate plugin files in the search directories. Opens only manifests; the next stage decides whether a file
+// is a plugin.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ struct SearchDirectory {
     std::string origin; // "install", "system"
 };
 
-// What is searched after the modules and the user's directory: `install_dir`, the directory beside the library (may be
-// empty), /usr/local/lib/opdock/plugins and /usr/lib/opdock/plugins.
+// The directories searched after the modules and the user's directory: `install_dir`, which is the directory beside the
+// library (may be empty), /usr/local/lib/opdock/plugins and /usr/lib/opdock/plugins.
 std::vector<SearchDirectory> standard_directories(const std::string &install_dir);
 
 struct SearchInput {
@@ -27,7 +27,7 @@ struct SearchInput {
     std::vector<SearchDirectory> standard_directories;
 };
 
-// A place that was searched, in order.
+// A place that was searched, in search order.
 struct SearchPath {
     std::string path;
     std::string origin; // program_origin, "PLUGIN_MODULES", "user", "install", "system"
@@ -35,31 +35,31 @@ struct SearchPath {
     bool exists = false;
 };
 
-// The origin of what the program itself names.
+// The origin of paths that the program itself names.
 inline constexpr const char *program_origin = "program";
 
 // A file to be judged.
 struct PluginCandidate {
     std::string path;
     std::string origin;
-    bool requested = false;   // asked for by name: in strict mode the host does not open when it does not load
+    bool requested = false;   // by name: in strict mode opening the host fails if it does not load
     std::string manifest;     // the plugin.json that named it, or ""
-    std::string tune;         // from the manifest; "" leaves the file beside the plugin
+    std::string tune;         // from the manifest; "": the file beside the plugin
     std::string signature;    // from the manifest, or ""
     Digest manifest_digest{}; // of the manifest as it was read
-    // As the search saw it; nothing when `path` is a link, or was not searched for.
+    // Status seen by the search; nullopt if `path` is a link, or did not come from a search.
     std::optional<struct stat> status = std::nullopt;
-    // The file of an earlier candidate, by another manifest: it counts where that one is rejected, so that a manifest
-    // that nobody trusts takes no plugin away.
+    // True if another manifest names the file of an earlier candidate. Used if that candidate is rejected, so that an
+    // untrusted manifest cannot hide a plugin.
     bool again = false;
 };
 
-// Something a person must know: a path that is not there, a wrong manifest.
+// Something a person must know: a missing path, an invalid manifest.
 struct SearchProblem {
     std::string message;
-    bool requested = false; // in strict mode an error of opening the host
-    bool taken = false;     // a warning: what it is about was found all the same
-    std::string code = {};  // "OPDOCK-E001" of a file that is not there; else ""
+    bool requested = false; // if true, in strict mode an error of opening the host
+    bool taken = false;     // a warning: its subject was found nevertheless
+    std::string code = {};  // "OPDOCK-E001" for a missing file; else ""
 };
 
 struct SearchResult {
@@ -69,7 +69,7 @@ struct SearchResult {
 };
 
 // Throws Error for relative and empty elements: OPDOCK_INVALID_ARGUMENT for `modules`, OPDOCK_INVALID_POLICY for the
-// environment. A file found by two paths is a candidate once, at the first, and again for each other manifest
+// environment. A file found by two paths is one candidate, at the first path, plus one for each further manifest
 // elsewhere.
 SearchResult search_plugins(const SearchInput &input, const Environment &environment);
 

@@ -18,7 +18,7 @@ struct Numbered {
     std::uint32_t number;
 };
 
-// "sm_90a" as family and number, whatever follows the number; nothing where there is none.
+// Splits "sm_90a" into family and number, ignoring what follows the number; nullopt if there is no number.
 std::optional<Numbered> numbered(std::string_view name) {
     std::size_t end = name.size();
     while (end > 0 && !is_digit(name[end - 1])) {

@@ -1,12 +1,12 @@
-// pthread_cancel ends a thread where it blocks, which would leave files, logs and databases half done. So cancellation
-// is held back while the host works. It happens in kernels only, and unwinds their frames.
+// pthread_cancel ends a thread where it blocks, which would leave files, logs and databases incomplete. So the host
+// disables cancellation while it works. Threads are cancelled only in kernels, which unwinds the kernels' frames.
 #pragma once
 
 #include <pthread.h>
 
 namespace opdock::core {
 
-// As long as it lives, this thread is not cancelled. It is when the last one goes, or at a Cancellable.
+// Disables cancellation of this thread for its lifetime. Pending requests act after the outermost, or in a Cancellable.
 class Uncancellable {
   public:
     Uncancellable() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -20,7 +20,7 @@ class Uncancellable {
     int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-// As long as it lives, this thread is cancelled as it would be without `around`.
+// During its lifetime, restores the thread's cancellation state from before `around`.
 class Cancellable {
   public:
     explicit Cancellable(const Uncancellable &around) { ::pthread_setcancelstate(around.before(), nullptr); }

@@ -54,7 +54,7 @@ Required parse_require(std::string_view value, const Place &place) {
         required.everywhere = Contracts{};
     }
     for (const Piece &piece : split(value, ";")) {
-        // A comma before the first '=' ends a list of contracts, where a ';' was meant.
+        // A comma before the first '=' means that a ',' was written instead of a ';'.
         const std::size_t equals = piece.text.find('=');
         const bool of_op = equals < piece.text.find(',');
         if (!of_op) {

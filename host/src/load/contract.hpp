@@ -1,4 +1,4 @@
-// Contracts: promises of an implementation about its results, which a policy may ask for.
+// Contracts: promises of an implementation about its results, which a policy may require.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ struct Contracts {
 // "deterministic", "batch_invariant".
 std::vector<std::string> names_of(Contracts contracts);
 
-// One contract by its name. `offset` is where it starts in the value at `place`.
+// Parses the name of one contract. `offset` is where it starts in the value at `place`.
 Contracts parse_contract(std::string_view name, const Place &place, std::size_t offset = 0);
 
 // "deterministic,batch_invariant"; empty for none.
 Contracts parse_contracts(std::string_view value, const Place &place, std::size_t offset = 0);
 
 struct Required {
-    std::optional<Contracts> everywhere; // none: it says nothing of ops that it does not name
+    std::optional<Contracts> everywhere; // nullopt: no requirement for ops that it does not name
     std::map<std::string, Contracts, std::less<>> per_op;
 };
 
-// "deterministic;rmsnorm_fwd=deterministic,batch_invariant". What is given twice is an error.
+// Parses "deterministic;rmsnorm_fwd=deterministic,batch_invariant". Repetitions are errors.
 Required parse_require(std::string_view value, const Place &place);
 
 } // namespace opdock::core

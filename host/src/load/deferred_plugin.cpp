@@ -9,13 +9,13 @@
 namespace opdock::core {
 namespace {
 
-// What the providers of a deferred plugin have as user_data.
+// user_data of the providers of a deferred plugin.
 struct ForwardedDevice : DeviceProvider {
     DeferredPlugin *deferred = nullptr;
-    size_t number = 0; // among the providers of its plugin
+    size_t number = 0; // index among the providers of its plugin
 };
 
-// Opens the plugin and goes on to its own function.
+// Opens the plugin and forwards the call to its function.
 template<auto Member>
 struct Forward;
 template<class... Arguments,
@@ -73,7 +73,7 @@ DeferredPlugin::DeferredPlugin(const PluginOpener &opener, PluginIdentity identi
         known_.devices[i] = forwarded(*known_.devices[i], *this, i);
     }
     for (const auto &implementation : known_.implementations) {
-        implementation->deferred = this; // nobody else has seen it yet
+        implementation->deferred = this; // not shared with anybody yet
     }
 }
 
@@ -86,7 +86,7 @@ const DeferredPlugin::Outcome &DeferredPlugin::settle(std::unique_ptr<const Outc
         known_.implementations[i]->opened.store(&outcome->registration.implementations[i]->registered,
                                                 std::memory_order_release);
     }
-    const Outcome &settled = *outcome.release(); // in a child, what the parent's thread left behind is abandoned
+    const Outcome &settled = *outcome.release(); // in a child, the parent thread's outcome is abandoned
     outcome_.store(&settled, std::memory_order_release);
     return settled;
 }

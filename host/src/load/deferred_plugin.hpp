@@ -1,4 +1,4 @@
-// A plugin that is known from its probe, or from the scan cache, and is opened when something of it is first chosen.
+// A plugin known from its probe or from the scan cache, opened when one of its implementations is first chosen.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@ namespace opdock::core {
 
 class DeferredPlugin;
 
-// Who opens plugins that are known already.
+// Opens plugins that are already known.
 class PluginOpener {
   public:
-    // Opens the plugin unless that was done; null, or why it cannot be used.
+    // Opens the plugin unless it is open. Returns null, or why it cannot be used.
     virtual const Rejection *open_plugin(DeferredPlugin &plugin) const = 0;
 
   protected:
@@ -30,23 +30,23 @@ class PluginOpener {
 
 class DeferredPlugin {
   public:
-    // What came of opening it. Whole when it is published, and never changed.
+    // Result of opening the plugin. Complete when published, and never changed.
     struct Outcome {
         std::optional<Rejection> rejection;
-        std::string warning;       // as Loaded has it
+        std::string warning;       // as in Loaded
         Registration registration; // with the real functions; empty when rejected
     };
 
-    // Where it lies.
+    // The plugin's location.
     struct Place {
         HeldDirectoryPtr directory;
         std::string name;
         FileIdentity identity;        // of the file that was judged
-        bool has_call_deaths = false; // processes ended in first calls of it
-        std::string remembered = {};  // remembered_path(): what the cache and the journal call it
+        bool has_call_deaths = false; // processes died in first calls of its implementations
+        std::string remembered = {};  // remembered_path(): its key in the cache and the journal
     };
 
-    // `known`: its registration as it was replayed. Its device providers become ones that open the plugin first.
+    // `known`: its replayed registration. Its device providers are replaced by ones that open the plugin first.
     DeferredPlugin(const PluginOpener &opener, PluginIdentity identity, Place place, Registration known);
     ~DeferredPlugin();
     DeferredPlugin(const DeferredPlugin &) = delete;
@@ -54,19 +54,19 @@ class DeferredPlugin {
 
     const PluginIdentity &identity() const { return identity_; }
     const Place &place() const { return place_; }
-    // To be added to the catalog.
+    // The registration to add to the catalog.
     const Registration &known() const { return known_; }
 
-    // Null as long as it was not opened.
+    // Null until it is opened.
     const Outcome *outcome() const { return outcome_.load(std::memory_order_acquire); }
-    // Publishes what came of opening it: from here on its implementations have real functions. To be called by one
-    // thread at a time. In a forked child it may come a second time, when a thread of the parent was at it.
+    // Publishes the result of opening it: from here on its implementations have real functions. Must not be called
+    // concurrently. In a forked child it may be called a second time, if a thread of the parent was opening the plugin.
     const Outcome &settle(std::unique_ptr<const Outcome> outcome);
 
     // "plugin 'acme' was found when the host opened, but is rejected now (OPDOCK-E053): ..."
     std::string unavailable(const Rejection &rejection) const;
 
-    // Null, or why it cannot be used.
+    // Returns null, or why it cannot be used.
     const Rejection *open() { return opener_.open_plugin(*this); }
 
   private:

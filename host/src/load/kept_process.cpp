@@ -29,11 +29,11 @@ namespace {
 
 constexpr mode_t unknown = ~mode_t{0};
 
-// Read where the kernel lists it, because umask() can only be asked by changing it for all threads. `unknown` where
-// /proc is not there.
+// Read from /proc, because umask() can only be queried by changing it for all threads. Returns `unknown` without
+// /proc.
 mode_t current_umask() {
     const Descriptor status(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-    char text[512]; // it stands in the second line
+    char text[512]; // the umask is in the second line
     const ssize_t got = status.get() >= 0 ? ::read(status.get(), text, sizeof text - 1) : -1;
     text[std::max<ssize_t>(got, 0)] = '\0';
     constexpr char name[] = "\nUmask:";
@@ -55,7 +55,7 @@ bool same_file(const struct stat &one, const struct stat &other) {
 }
 
 std::string working_directory() {
-    std::error_code none; // it may be gone, or lie too deep
+    std::error_code none; // it may have been removed, or its path may be too long
     const std::filesystem::path path = std::filesystem::current_path(none);
     return none ? "" : path.string();
 }
@@ -64,11 +64,11 @@ const char *locale_now() {
     return std::setlocale(LC_ALL, nullptr); // NOLINT(concurrency-mt-unsafe): plugins are opened one at a time
 }
 
-long timer_slack() { // whose wrapper returns an int, of some 2 s
+long timer_slack() { // prctl's wrapper returns int, which overflows at 2 s
     return ::syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
 }
 
-// How numbers are rounded and trapped, which is what code notices; not the flags that operations set.
+// Compares rounding and trap control, which affects computations; ignores flags that operations set.
 bool same_floating_point(const std::fenv_t &one, const std::fenv_t &other) {
 #if defined(__x86_64__)
     constexpr unsigned control = 0xffc0u;
@@ -78,7 +78,7 @@ bool same_floating_point(const std::fenv_t &one, const std::fenv_t &other) {
 #endif
 }
 
-// Says whether registers of the x87 unit were in use, in which the next computation of a program would fail, and frees
+// Returns true if x87 registers were in use, which would make the program's next computation fail, and frees
 // them.
 bool freed_x87_registers() {
 #if defined(__x86_64__)
@@ -93,7 +93,7 @@ bool freed_x87_registers() {
     return false;
 }
 
-// Where the plugin forbade it, the process ends here, while the journal says of whom.
+// If the plugin disabled these, the process ends here, while the journal still names the plugin.
 void use_what_can_be_forbidden() {
     timespec time{};
     ::clock_gettime(CLOCK_MONOTONIC, &time); // PR_SET_TSC
@@ -103,7 +103,7 @@ void use_what_can_be_forbidden() {
 #endif
 }
 
-// A plugin's locale has facets, whose code may be gone by now or fail in its destructors: it is never freed.
+// A plugin's locale has facets whose code may be unmapped or may fail in destructors: it is never freed.
 void keep_for_good(const std::locale &locale) {
     static auto *const mutex = new std::mutex;
     static auto *const kept = new std::vector<std::locale>;
@@ -116,7 +116,7 @@ void keep_for_good(const std::locale &locale) {
 KeptProcess::KeptProcess(const Log &log, const std::string &plugin)
     : log_(log), plugin_(plugin), umask_(current_umask()), timer_slack_(timer_slack()), locale_(locale_now()),
       working_directory_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)), working_directory_path_(working_directory()) {
-    (void)::stat(".", &working_directory_status_); // of a folder that cannot be looked at it stays empty
+    (void)::stat(".", &working_directory_status_); // stays zero if the folder cannot be inspected
     for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
         ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limits_.at(static_cast<std::size_t>(resource)));
     }
@@ -127,7 +127,7 @@ KeptProcess::KeptProcess(const Log &log, const std::string &plugin)
 KeptProcess::~KeptProcess() {
     try {
         put_back();
-    } catch (const std::exception &) { // no memory to say it
+    } catch (const std::exception &) { // no memory for the warning
         return;
     }
 }
@@ -168,7 +168,7 @@ KeptProcess::Locales KeptProcess::put_back_locales() const {
     const bool is_other = is_other_cpp || locale_ != locale_now();
     if (is_other_cpp) {
         keep_for_good(cpp_now);
-        std::locale::global(cpp_locale_); // sets the one of C too, where this one has a name
+        std::locale::global(cpp_locale_); // also sets the C locale if this locale has a name
     }
     if (locale_ != locale_now() &&
         std::setlocale(LC_ALL, locale_.c_str()) == nullptr) { // NOLINT(concurrency-mt-unsafe): as above
@@ -188,7 +188,7 @@ KeptProcess::Limits KeptProcess::put_back_limits() const {
         }
         if (::setrlimit(which, &before) == 0) {
             found = std::max(found, Limits::put_back);
-        } else { // only root raises what was lowered for good
+        } else { // only root can raise a lowered hard limit
             now.rlim_cur = std::min(before.rlim_cur, now.rlim_max);
             ::setrlimit(which, &now);
             found = Limits::lowered;
@@ -221,7 +221,7 @@ void KeptProcess::put_back() const {
     if (limits == Limits::put_back) {
         changed.emplace_back("the limits of resources");
     }
-    // Where it cannot be looked up, for want of descriptors or of /proc, it is set all the same.
+    // If it cannot be read, because descriptors or /proc are missing, it is restored anyway.
     const mode_t umask_now = current_umask();
     if (umask_ != unknown && umask_now != umask_ && ::umask(umask_) != umask_) {
         changed.emplace_back("the umask");

@@ -1,4 +1,4 @@
-// The state of the process that loading a plugin must not change: puts it back, with a warning.
+// Process state that loading a plugin must not change: restores it, with a warning.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@
 
 namespace opdock::core {
 
-// Remembers on construction the umask, the limits of resources, the calling thread's signal mask, timer slack and
-// floating point environment, the locales of C and C++ and the working directory. Puts back on destruction what differs
-// then, with a warning that names the plugin. Signal handlers and the environment stay as the plugin leaves them:
-// others may use them by then.
+// On construction saves the umask, resource limits, the calling thread's signal mask, timer slack and floating-point
+// environment, the C and C++ locales and the working directory. On destruction restores what has changed, with a
+// warning that names the plugin. Signal handlers and the environment stay as the plugin left them, because others may
+// use them by then.
 class KeptProcess {
   public:
-    // Both must live as long.
+    // Both must outlive this.
     KeptProcess(const Log &log, const std::string &plugin);
     ~KeptProcess();
     KeptProcess(const KeptProcess &) = delete;
@@ -30,14 +30,14 @@ class KeptProcess {
 
   private:
     void put_back() const;
-    enum class Limits { same, put_back, lowered }; // the last: some for good
+    enum class Limits { same, put_back, lowered }; // lowered: some permanently
     Limits put_back_limits() const;
-    enum class Locales { same, put_back, lost }; // the last: that of C cannot be had again
+    enum class Locales { same, put_back, lost }; // lost: the C locale cannot be restored
     Locales put_back_locales() const;
     bool is_working_directory() const;
-    // False when it cannot be entered any more.
+    // False if it is no longer accessible.
     bool enter_working_directory() const;
-    bool put_back_working_directory() const; // true when it was another one
+    bool put_back_working_directory() const; // true if it had changed
 
     const Log &log_;
     const std::string &plugin_;
@@ -47,10 +47,10 @@ class KeptProcess {
     long timer_slack_; // of the calling thread, in nanoseconds
     std::fenv_t floating_point_{};
     std::string locale_;
-    std::locale cpp_locale_; // the global one, which streams begin with
-    // Code that is loaded may close the descriptor, or have it mean another folder.
+    std::locale cpp_locale_; // the global locale, the default of streams
+    // Loaded code may close the descriptor, or reuse its number for another folder.
     Descriptor working_directory_;
-    std::string working_directory_path_; // empty when nobody knows it
+    std::string working_directory_path_; // empty if unknown
     struct stat working_directory_status_ = {};
 };
 

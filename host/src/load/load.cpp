@@ -24,7 +24,7 @@
 namespace opdock::core {
 namespace {
 
-constexpr std::size_t most_generations = 256; // of files at one path that a process opens
+constexpr std::size_t most_generations = 256; // limit on versions of files at one path that a process opens
 
 Rejection other_file_mapped(const std::filesystem::path &path) {
     return {RejectCode::file_changed, path,
@@ -34,11 +34,11 @@ Rejection other_file_mapped(const std::filesystem::path &path) {
                         path.filename().string())};
 }
 
-// The name to give to the dynamic loader, which gives what it has for a name that it knows, whatever file lies there
-// now. "./" before the file's name makes another name of the same file.
+// The name to pass to the dynamic loader, which returns a loaded library for a known name, regardless of the file now
+// at that path. Prefixing "./" to the file's name makes another name for the same file.
 struct LoaderName {
     std::string text;
-    std::optional<std::string> older; // build id of the plugin that this process has from this path
+    std::optional<std::string> older; // build id of the plugin loaded earlier from this path
 };
 
 LoaderName find_free_name(const HeldDirectory &directory, const std::string &name, const MappedFile &file) {
@@ -49,7 +49,7 @@ LoaderName find_free_name(const HeldDirectory &directory, const std::string &nam
             break;
         }
         const bool is_it = file.is_what_was_loaded(there);
-        if (!is_it && name_of_loaded(there) == found.text) { // else a library says that the path is its name
+        if (!is_it && name_of_loaded(there) == found.text) { // otherwise a library has this path as its DT_SONAME
             found.older = build_id_of_loaded(there);
         }
         ::dlclose(there);
@@ -61,7 +61,7 @@ LoaderName find_free_name(const HeldDirectory &directory, const std::string &nam
     return found;
 }
 
-// Symbols that a process has one of would be those of the older build, in code that was compiled for others.
+// Unique symbols would resolve to those of the older build, for code that was compiled against the newer one.
 void refuse_shared_state(const PluginFile &file, const std::string &older, const std::string &newer) {
     const std::vector<std::string> unique = unique_symbols(ElfImage(file), 1);
     if (!unique.empty() && (older != newer || older.empty())) {
@@ -72,7 +72,7 @@ void refuse_shared_state(const PluginFile &file, const std::string &older, const
     }
 }
 
-// Plugins are opened through it: see held_directory.hpp.
+// Plugins are opened through /proc/self/fd: see held_directory.hpp.
 bool is_proc_there() {
     struct stat status = {};
     return ::stat("/proc/self/fd", &status) == 0;
@@ -86,11 +86,11 @@ bool is_still(const FileIdentity &judged, const HeldDirectory &directory, const 
            identity_of(status) == judged;
 }
 
-// glibc says what is wrong in one sentence only, so it is told apart by its words.
+// glibc reports the cause only as a sentence, so causes are recognized by its words.
 Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
-    // The loader knows the plugin by the name of its held folder, here or in the probe.
+    // The loader knows the plugin by the path of its held folder, here or in the probe.
     constexpr std::string_view held = "/proc/self/fd/";
-    const bool is_itself = text.starts_with(held); // rather than a library that it needs
+    const bool is_itself = text.starts_with(held); // not a library that it needs
     for (std::size_t at = 0; (at = text.find(held, at)) != std::string::npos;) {
         const std::size_t end = std::min(text.find('/', at + held.size()), text.size());
         text.replace(at, end - at, path.parent_path().string());
@@ -173,23 +173,23 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
         return Rejection{rejected.code(), path, rejected.what()};
     }
     boost::dll::shared_library library;
-    // Null, or the loader's sentence, until the loader is used again.
+    // Returns null, or the loader's message, which is valid until the next use of the loader.
     const auto open = [&]() -> const char * {
-        // Boost goes on with what it calls next while the flags are as constructors left them.
+        // After dlopen Boost would run with the CPU flags that constructors left, so they are cleared first.
         void *const opened = ::dlopen(loader_name.text.c_str(), RTLD_NOW | RTLD_LOCAL);
         clear_cpu_flags();
         if (opened == nullptr) {
-            return ::dlerror(); // NOLINT(concurrency-mt-unsafe): of this thread
+            return ::dlerror(); // NOLINT(concurrency-mt-unsafe): per thread
         }
-        boost::dll::fs::error_code none; // it is there already
+        boost::dll::fs::error_code none; // already loaded
         library.load(boost::dll::fs::path(loader_name.text), none,
                      static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
         ::dlclose(opened);
-        return library.is_loaded() ? nullptr : ::dlerror(); // NOLINT(concurrency-mt-unsafe): of this thread
+        return library.is_loaded() ? nullptr : ::dlerror(); // NOLINT(concurrency-mt-unsafe): per thread
     };
     if (open() != nullptr) {
-        // It may have been for want of memory, which the sentence does not always tell and which is no fault of the
-        // plugin: if there is none, that is thrown; if there is some again, the second try shows.
+        // The failure may be lack of memory, which the message does not always say and which is not the plugin's fault.
+        // If there is still no memory, this throws bad_alloc; otherwise the second attempt decides.
         constexpr std::size_t some = 65536;
         ::operator delete(::operator new(some));
         if (const char *refused = open()) {
@@ -210,11 +210,11 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
 }
 
 void keep_mapped(Loaded &&loaded) {
-    // Its destructor, which would unmap the plugin, never runs; there is no memory to free but the handle.
+    // A union, whose destructor does not run, so that the plugin is never unmapped. It leaks only the handle.
     union Forever {
         boost::dll::shared_library library;
         explicit Forever(boost::dll::shared_library &&from) : library(std::move(from)) {}
-        ~Forever() {} // NOLINT(modernize-use-equals-default): a defaulted one would be deleted
+        ~Forever() {} // NOLINT(modernize-use-equals-default): a defaulted destructor would be deleted
     };
     const Forever forever(std::move(loaded.library));
 }

@@ -22,7 +22,7 @@
 namespace opdock::core {
 namespace {
 
-// As /proc/self/maps has it: "fe:01 1835".
+// A file as identified in /proc/self/maps: "fe:01 1835".
 struct KernelsName {
     std::array<char, 32> device{};
     std::array<char, 32> inode{};
@@ -31,12 +31,12 @@ struct KernelsName {
     bool operator==(const KernelsName &) const = default;
 };
 
-// Of the files mapped at two addresses. Ends at the second: what was mapped last comes first, as a rule.
+// Finds the files mapped at two addresses. Stops after the second: recent mappings usually come first.
 void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t other, KernelsName &name_of_other) {
     struct Close {
         void operator()(std::FILE *file) const { (void)std::fclose(file); }
     };
-    std::array<char, 4096> buffer{}; // one of the library's own would need memory, and its want would look like the end
+    std::array<char, 4096> buffer{}; // libc's own buffer would need memory, and its failure would look like the end
     const std::unique_ptr<std::FILE, Close> maps(std::fopen("/proc/self/maps", "re"));
     if (maps == nullptr && errno == ENOMEM) {
         throw std::bad_alloc();
@@ -45,7 +45,7 @@ void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t oth
         (void)std::setvbuf(maps.get(), buffer.data(), _IOFBF, buffer.size());
     }
     std::array<char, 512> text{};
-    bool is_begin = true; // of a line, which may be longer than the text
+    bool is_begin = true; // of a line, which may exceed the buffer
     while (maps != nullptr && !(name_of_one.is_known() && name_of_other.is_known()) &&
            std::fgets(text.data(), text.size(), maps.get()) != nullptr) {
         unsigned long begin = 0, end = 0;
@@ -64,14 +64,14 @@ void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t oth
     }
 }
 
-// Null when the loader does not tell.
+// Null if the loader gives no information.
 const link_map *map_of(void *handle) {
     const link_map *map = nullptr;
     return ::dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void *>(&map)) == 0 ? map : nullptr;
 }
 
 struct BuildIdSearch {
-    ElfW(Addr) address; // where the object is loaded
+    ElfW(Addr) address; // load address of the object
     std::string found;
 };
 

@@ -1,5 +1,5 @@
-// Checks that the dynamic loader mapped the file that was judged. The loader opens files by name, and answers a request
-// for a name that it knows with what it has already.
+// Checks that the dynamic loader mapped the file that was judged. The loader opens files by name, and returns a loaded
+// library if it knows the name.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace opdock::core {
 
-// Has a page of the file mapped, untouched, so that the kernel tells of it in the words in which it tells of what the
-// loader mapped: the numbers that stat gives are others on some filesystems (overlayfs, btrfs).
+// Maps one page of the file, without touching it, so that /proc/self/maps identifies the file in the same terms as the
+// loader's mappings: on some filesystems (overlayfs, btrfs) stat returns different numbers.
 class MappedFile {
   public:
     // Throws Rejected.
@@ -19,17 +19,17 @@ class MappedFile {
     MappedFile(const MappedFile &) = delete;
     MappedFile &operator=(const MappedFile &) = delete;
 
-    // `handle`: from dlopen. False as well when the kernel does not tell.
+    // `handle`: from dlopen. Also false if the kernel gives no information.
     bool is_what_was_loaded(void *handle) const;
 
   private:
     void *page_;
 };
 
-// The name that the dynamic loader has of what it loaded. `handle`: from dlopen.
+// The dynamic loader's name of a loaded library. `handle`: from dlopen.
 std::string name_of_loaded(void *handle);
 
-// The build id in the memory of what the dynamic loader loaded; empty when it has none.
+// The build id in the memory of a loaded library; empty if it has none.
 std::string build_id_of_loaded(void *handle);
 
 } // namespace opdock::core

@@ -1,5 +1,5 @@
-// Calling into a plugin: exceptions become statuses, and the message it left is found. What unwinds the stack of a
-// cancelled thread passes.
+// Calls into a plugin: converts exceptions to statuses and picks up the message that the plugin left. Lets the
+// unwinding of a cancelled thread pass.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace opdock::core {
 
-// The message a plugin left with fail() since it was last taken; a plain sentence when there is none.
+// Takes the message that a plugin left with fail(); a generic sentence if there is none.
 inline std::string take_message(opdock_status status) {
     std::string message;
     message.swap(thread_state().message);
@@ -28,7 +28,7 @@ inline std::string take_message(opdock_status status) {
     return message;
 }
 
-// "FAILED", or "status 77, which is none of a plugin's".
+// "FAILED", or "status 77, which is none of a plugin's" for unknown numbers.
 inline std::string status_text(opdock_status status) {
     const bool known = status >= OPDOCK_OK && status <= OPDOCK_DEVICE_LOST;
     return known ? opdock_status_name(status) : "status " + std::to_string(status) + ", which is none of a plugin's";
@@ -40,7 +40,7 @@ inline std::string line_of(const char *message) {
     return message != nullptr ? visible_line({message, strnlen(message, most_bytes)}) : std::string();
 }
 
-// As fail() leaves a message. Where there is no memory for one, the status has to do.
+// Leaves a message as fail() does. If there is no memory for it, only the status remains.
 inline void leave_message(const char *begin, const char *end = "") noexcept {
     try {
         thread_state().leave_message(begin + line_of(end));
@@ -48,7 +48,7 @@ inline void leave_message(const char *begin, const char *end = "") noexcept {
     }
 }
 
-// What an exception that escaped from a plugin counts as. Call it from a catch block.
+// The status for an exception that escaped from a plugin. Call it from a catch block.
 inline opdock_status status_of_exception() noexcept {
     try {
         throw;
@@ -63,8 +63,8 @@ inline opdock_status status_of_exception() noexcept {
     return OPDOCK_FAILED;
 }
 
-// What a plugin returned on this device, or OPDOCK_FAILED for a number that is none of its statuses: then nothing is
-// known of what it did. Nor is a CPU lost, which runs the host: it stays for everybody else.
+// The status that a plugin returned on this device, or OPDOCK_FAILED for an unknown number: the effect of the call is
+// unknown then. The CPU cannot be lost either, because it runs the host and serves everybody else.
 inline opdock_status known_status(opdock_status returned, DLDevice device, std::string &reason) {
     const opdock_status last = device.device_type == kDLCPU ? OPDOCK_DEVICE_LOST - 1 : OPDOCK_DEVICE_LOST;
     if (returned >= OPDOCK_OK && returned <= last) {
@@ -74,8 +74,8 @@ inline opdock_status known_status(opdock_status returned, DLDevice device, std::
     return OPDOCK_FAILED;
 }
 
-// Keeps the exception that is being handled for good. The end of a catch block destroys what was caught, which may
-// throw, and so may what that threw: a catch block around that one ends it with this.
+// Keeps the current exception forever. The end of a catch block destroys the exception, whose destructor may throw, as
+// may the destructor of the exception thrown by it: the catch block around the latter ends with this call.
 inline void keep_current_exception() noexcept {
     struct KeptException {
         std::exception_ptr exception;
@@ -88,8 +88,8 @@ inline void keep_current_exception() noexcept {
     }
 }
 
-// The flags of the processor that the ABI wants clear as a function returns, and that change what the host's own code
-// does: the direction of string instructions, and traps on unaligned access.
+// Clears processor flags that the ABI requires to be clear on return, and that affect the host's own code: the
+// direction of string instructions, and traps on unaligned access.
 inline void clear_cpu_flags() {
 #if defined(__x86_64__)
     constexpr unsigned long long direction = 1U << 10U, alignment = 1U << 18U;
@@ -100,7 +100,7 @@ inline void clear_cpu_flags() {
 #endif
 }
 
-// `function` runs a plugin's code. Returns its status, or what an exception that escaped from it counts as.
+// Runs a plugin's code in `function`. Returns its status, or the status for an exception that escaped.
 template<typename Function>
 [[gnu::always_inline]] inline opdock_status status_of(Function function) {
     opdock_status status = OPDOCK_FAILED;
@@ -121,7 +121,7 @@ template<typename Function>
 template<typename Function>
 opdock_status call_plugin(Function function) {
     return status_of([&] {
-        thread_state().forget_message(); // may have to make the state
+        thread_state().forget_message(); // may have to create the state
         const opdock_status status = function();
         clear_cpu_flags();
         return status;

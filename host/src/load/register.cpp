@@ -26,7 +26,7 @@ constexpr uint32_t known_required_impl_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
 constexpr uint32_t known_required_op_flags = 0;
 constexpr uint32_t known_required_device_flags = 0;
 
-// The name that a signature begins with, whether or not the rest of it can be understood.
+// The op name at the start of a signature, even if the rest cannot be parsed.
 std::string op_name_in(const char *signature) {
     const std::string_view text(signature, signature != nullptr ? strnlen(signature, max_text_bytes) : 0);
     std::string_view name = text.substr(0, text.find('('));
@@ -36,7 +36,7 @@ std::string op_name_in(const char *signature) {
     return std::string(name.substr(0, max_name_bytes));
 }
 
-// While it stands the entry runs: the registry takes what it is given.
+// Opens the registry for its lifetime, while the entry runs.
 class Registering {
   public:
     Registering(ThreadState &thread, bool &open) : loading_(thread), open_(open) { open_ = true; }
@@ -54,7 +54,7 @@ class Registering {
 std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors) {
     std::string message = fmt::format("plugin '{}' registered nothing because of ", id);
     message += errors.size() == 1 ? "an error: " : fmt::format("{} errors:", errors.size());
-    constexpr std::size_t most_told = 64; // who has more makes the same mistake again and again, or wants to fill a log
+    constexpr std::size_t most_told = 64; // a plugin with more errors repeats one mistake, or wants to fill a log
     for (std::size_t i = 0; i < std::min(errors.size(), most_told); ++i) {
         message += (errors.size() == 1 ? "" : "\n  ") + errors[i].message;
     }
@@ -84,7 +84,7 @@ void Registrar::run(const std::function<opdock_status(opdock_registry *)> &entry
     try {
         run_once(entry);
     } catch (const std::bad_alloc &) {
-        // The plugin may have kept the table, and nothing else.
+        // Only the table must stay, because the plugin may have kept a pointer to it.
         registration_ = {};
         implementations_ = {};
         errors_ = {};
@@ -120,7 +120,7 @@ void Registrar::run_once(const std::function<opdock_status(opdock_registry *)> &
         }
     }
     if (out_of_memory_) {
-        throw std::bad_alloc(); // which is no word about the plugin
+        throw std::bad_alloc(); // not a fault of the plugin
     }
     if (n_registered_ == 0 && status == OPDOCK_OK && errors_.empty()) {
         warnings_.emplace_back("it registers nothing");
@@ -141,7 +141,7 @@ void Registrar::keep(RejectCode code, const std::string &message) {
 }
 
 void Registrar::leave_out(const std::string &subject, const std::string &reason) {
-    // Messages about implementations and device providers begin with which it is.
+    // Messages about implementations and device providers start with their subject.
     const size_t colon = reason.find(": ");
     const bool is_named = colon != std::string::npos && subject.ends_with(std::string_view(reason).substr(0, colon));
     left_out_.push_back(fmt::format("{} is left out: {}\nThe plugin is built for ABI {}, this host has {}; install a "
@@ -152,7 +152,7 @@ void Registrar::leave_out(const std::string &subject, const std::string &reason)
 
 bool Registrar::accepts(const char *what) {
     if (!open_) {
-        return false; // the plugin's own fault, long after its registration was judged
+        return false; // a fault of the plugin, long after its registration was judged
     }
     if (!is_full_ && ++n_registered_ > max_registrations) {
         is_full_ = true;
@@ -162,7 +162,7 @@ bool Registrar::accepts(const char *what) {
     return !is_full_;
 }
 
-// Nothing may be thrown through a plugin. That there was no memory is for run() to say.
+// No exception may pass through a plugin. run() reports lack of memory.
 template<typename Work>
 opdock_status Registrar::guarded(Work work) noexcept {
     try {
@@ -190,7 +190,7 @@ opdock_status Registrar::record(const char *what, const Object *object, Add add)
         } catch (const Rejected &rejected) {
             if (is_newer() && !subject_.empty() && rejected.code() != RejectCode::too_many_registrations) {
                 leave_out(subject_, rejected.what());
-                return OPDOCK_OK; // an entry that hands a status on would take everything away
+                return OPDOCK_OK; // on an error status, an entry that propagates it would discard everything
             }
             keep(rejected.code(), fmt::format("{}: {}", what, rejected.what()));
         }
@@ -354,7 +354,7 @@ void Registrar::add_op(const opdock_op_declaration &given) {
 
 namespace {
 
-// What data alone can say wrong.
+// Faults that are visible in the data alone.
 void check_fields(const opdock_impl &impl, const std::string &what) {
     if (impl.alignment != 0 && !std::has_single_bit(impl.alignment)) {
         throw Rejected(RejectCode::bad_field,
@@ -484,7 +484,7 @@ void Registrar::add_impl(const opdock_impl &given) {
     implementations_.push_back(std::move(copy));
 }
 
-// The command that asks for the device of each vendor, by its folded name; none where nobody has to be asked.
+// The device query command of each vendor, by folded name; omits vendors whose device needs no query.
 std::map<std::string, const std::string *> Registrar::device_queries() const {
     std::map<std::string, const std::string *> queries;
     for (const Vendor &vendor : registration_.vendors) {
@@ -507,7 +507,7 @@ void Registrar::finish() {
         const auto form = forms.find(implementation->op);
         const auto what = [&] { return fmt::format("'{}' for op '{}'", implementation->impl_id, implementation->op); };
         if (form == forms.end() && attempted_.contains(implementation->op)) {
-            continue; // said already
+            continue; // already reported
         }
         if (form == forms.end()) {
             keep(RejectCode::op_undeclared,
@@ -516,7 +516,7 @@ void Registrar::finish() {
                              what()));
             continue;
         }
-        if (!seen.emplace(implementation->op, folded(implementation->impl_id)).second) { // as policies compare them
+        if (!seen.emplace(implementation->op, folded(implementation->impl_id)).second) { // policies compare them folded
             keep(RejectCode::duplicate,
                  fmt::format("register_impl: {} is registered twice by this plugin; rename or remove one", what()));
             continue;
@@ -546,7 +546,7 @@ void Registrar::finish() {
     count_tuples();
 }
 
-// Whoever lists an op looks at each implementation for each combination of dtypes.
+// Listing an op visits each implementation for each combination of dtypes.
 void Registrar::count_tuples() {
     size_t count = 0;
     for (const OpDeclaration &declaration : registration_.ops) {

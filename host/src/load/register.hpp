@@ -1,8 +1,8 @@
-// The stage that runs a plugin's entry and turns what it registers into values.
+// The stage that runs a plugin's entry and converts its registrations into values.
 //
-// All errors are kept, not only the first; a plugin with an error registers nothing. What is wrong with one op or
-// implementation of a plugin for a newer ABI is no error: this host may not know what it asks for. The registry a
-// plugin was given stays allocated, so that one that kept the pointer gets an error status later and not a crash.
+// Collects all errors; a plugin with an error registers nothing. For a plugin built for a newer ABI, a problem with one
+// op or implementation is not an error: this host may not know what it requires. The plugin's registry stays allocated,
+// so that a plugin that kept the pointer gets an error status later and does not crash.
 #pragma once
 
 #include <functional>
@@ -20,26 +20,26 @@
 
 namespace opdock::core {
 
-// What a plugin is to its host, least first: of two that want the same thing the higher one has it.
+// Rank of a plugin in its host, lowest first: if two claim the same thing, the higher one gets it.
 enum class Standing {
-    found,   // in a folder that is searched, or named
-    trusted, // and signed with a trusted key, or listed by its digest, where policy asks for that
-    beside,  // in the folder of plugins beside this library
-    own,     // opdock's: there, and of vendor 'opdock'
-    program, // no file, but the program itself
+    found,   // in a searched folder, or named explicitly
+    trusted, // also signed with a trusted key or listed by digest, if the policy requires that
+    beside,  // in the plugin folder beside this library
+    own,     // opdock's: in that folder, and of vendor 'opdock'
+    program, // not a file: the program itself
 };
 
 struct PluginIdentity {
     std::string id;
     std::string vendor;
-    std::string path; // for messages: the file, or the id of a module of the program itself
-    // Whether its implementations are of that vendor too. A program may register those of several.
+    std::string path; // for messages: the file, or the id of a module of the program
+    // True if its implementations must be of its own vendor. A program may register implementations of several vendors.
     bool one_vendor = false;
-    std::vector<std::string> devices = {}; // of the note; empty when there is none
+    std::vector<std::string> devices = {}; // from the note; empty if there is none
     Standing standing = Standing::program;
-    bool named_default = false;                 // by the policy: its kinds default and reference count as opdock's own
+    bool named_default = false;                 // by the policy: its kinds default and reference count as opdock's
     AbiVersion abi = host_abi;                  // that it was built for
-    std::shared_ptr<Tenancy> tenancy = nullptr; // of a module that may be taken away
+    std::shared_ptr<Tenancy> tenancy = nullptr; // of a module that may be unregistered
 };
 
 struct RegistrationError {
@@ -47,37 +47,37 @@ struct RegistrationError {
     std::string message;
 };
 
-// All of them, of the plugin with this id.
+// The text of all errors of the plugin with this id.
 std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors);
 
-// How much one plugin may register.
+// Limits on the registrations of one plugin.
 inline constexpr size_t max_registrations = 65536;
 inline constexpr size_t max_registered_tuples = 65536; // of all ops and implementations together
 inline constexpr size_t max_device_types = 16;
-// Signatures of one plugin, and of all that a host knows. A byte of them costs about 14 bytes of memory, and 0.13
-// microseconds at each start.
+// Limits on signature bytes of one plugin, and of all plugins of a host. Each byte costs about 14 bytes of memory, and
+// 0.13 microseconds at each start.
 inline constexpr size_t max_declared_bytes = size_t{1} << 20;
 inline constexpr size_t max_declared_bytes_of_all = size_t{1} << 24;
-// Listing an op looks at each of its implementations, and at each tuple that one lists, for each combination of dtypes
-// of the op. These are the most looks of either kind that one plugin may add.
+// Listing an op visits each of its implementations, and each of their dtype tuples, for each combination of dtypes of
+// the op. These are the limits on the visits of either kind that one plugin may add.
 inline constexpr size_t max_looks_at_implementations = size_t{1} << 18;
 inline constexpr size_t max_looks_at_tuples = size_t{1} << 26;
-// Knobs of one implementation: few enough that a host may go through all of them for each.
+// Knobs of one implementation: few enough to iterate over all of them for each knob.
 inline constexpr size_t max_knobs = 256;
 
 class Registrar {
   public:
-    // `signatures` need not outlive run(). `user_data` is what the entry finds in its registry.
+    // `signatures` need not outlive run(). `user_data` is passed to the entry in its registry.
     Registrar(PluginIdentity identity, const opdock_host_api *host, Signatures &signatures, void *user_data = nullptr);
 
-    // Runs the entry on this thread. Afterwards either errors() is empty and registration() holds everything, or
-    // nothing. Throws std::bad_alloc when memory ran out, the host's or the plugin's.
+    // Runs the entry on this thread. Afterwards, either errors() is empty and registration() is complete, or
+    // registration() is empty. Throws std::bad_alloc if the host or the plugin ran out of memory.
     void run(const std::function<opdock_status(opdock_registry *)> &entry);
 
     const std::vector<RegistrationError> &errors() const { return errors_; }
-    // What is no error: implementations left out because they need a newer host, names that are asking for trouble.
+    // Problems that are not errors: implementations left out because they need a newer host, problematic names.
     const std::vector<std::string> &warnings() const { return warnings_; }
-    // A sentence for each op, implementation and device provider that asks for more than this host can do.
+    // A sentence for each op, implementation and device provider that needs features that this host lacks.
     const std::vector<std::string> &left_out() const { return left_out_; }
     const PluginIdentity &identity() const { return identity_; }
     const Registration &registration() const { return registration_; }
@@ -92,31 +92,31 @@ class Registrar {
     static opdock_status register_shutdown(opdock_registry *registry, void (*shutdown)(void *), void *user_data);
     static opdock_status fail(opdock_registry *registry, opdock_status status, const char *message);
 
-    // Whether a registration may be looked at: the registry is open and the limit not reached.
+    // True if a registration may be processed: the registry is open and the limit is not reached.
     bool accepts(const char *what);
-    // Runs `add` on `object`, whose errors are Rejected, and keeps them.
+    // Runs `add` on `object` and keeps the errors, which `add` throws as Rejected.
     template<typename Work>
     opdock_status guarded(Work work) noexcept;
     template<typename Object, typename Add>
     opdock_status record(const char *what, const Object *object, Add add);
     void keep(RejectCode code, const std::string &message);
-    // Whether what is wrong with one thing that it registers leaves the rest of the plugin in place.
+    // True if a problem with one registered item does not reject the whole plugin.
     bool is_newer() const { return identity_.abi > host_abi; }
-    // `subject` is what is left out: "op 'acme.fancy'".
+    // `subject` is the item left out: "op 'acme.fancy'".
     void leave_out(const std::string &subject, const std::string &reason);
     void run_once(const std::function<opdock_status(opdock_registry *)> &entry);
     void add_op(const opdock_op_declaration &op);
     void add_impl(const opdock_impl &impl);
-    // Parts of that; `what` names the implementation in messages. They throw Rejected.
+    // Parts of add_impl; `what` names the implementation in messages. They throw Rejected.
     void set_vendor(Implementation &copy, const opdock_impl &impl, const std::string &what);
     void warn_of_unnamed_device(const Implementation &copy, const std::string &what);
     void set_architectures(Implementation &copy, const opdock_impl &impl, const std::string &what);
     void set_knobs(Implementation &copy, const opdock_impl &impl, const std::string &what);
     void add_device(const opdock_device_provider &device);
     void add_vendor(const opdock_vendor &vendor);
-    // Empty where a device provider, or the host for the CPU, knows better.
+    // Excludes vendors whose device is reported by a device provider or, for the CPU, by the host.
     std::map<std::string, const std::string *> device_queries() const;
-    // What needs the whole registration: implementations find their declarations, duplicates show.
+    // Work that needs the whole registration: finds the declarations of implementations, detects duplicates.
     void finish();
     void count_tuples();
 
@@ -128,15 +128,15 @@ class Registrar {
     std::vector<RegistrationError> errors_;
     std::vector<std::string> warnings_;
     std::vector<std::string> left_out_;
-    std::set<std::string, std::less<>> declared_;  // ops that were taken
-    std::set<std::string, std::less<>> attempted_; // ops that it declared, whether or not that was understood
-    std::string subject_; // what is being registered, as leave_out() takes it; empty where its faults are always errors
+    std::set<std::string, std::less<>> declared_;  // ops that were accepted
+    std::set<std::string, std::less<>> attempted_; // ops that the plugin declared, understood or not
+    std::string subject_; // item being registered, as for leave_out(); empty if its faults are always errors
     std::string fail_message_;
     size_t n_registered_ = 0;
     size_t signature_bytes_ = 0;
-    bool is_full_ = false; // what comes now is refused without a further word
+    bool is_full_ = false; // further registrations are refused silently
     bool open_ = false;
-    bool out_of_memory_ = false; // some time during run()
+    bool out_of_memory_ = false; // at some time during run()
 };
 
 } // namespace opdock::core

@@ -1,4 +1,4 @@
-// What one plugin's entry registered, as values. Nothing here points into the plugin but functions and user_data.
+// The registration of one plugin as values. Only functions and user_data point into the plugin.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct Knob {
     int64_t minimum = 0;
     int64_t maximum = 0;
     int64_t default_value = 0;
-    std::vector<std::string> choices; // of OPDOCK_KNOB_CHOICE, whose values count from 0
+    std::vector<std::string> choices; // of OPDOCK_KNOB_CHOICE; its values are indices from 0
 };
 
 // The functions of an implementation.
@@ -45,31 +45,31 @@ struct Implementation : Candidate {
     std::string op;
     std::string plugin; // id
     std::string dtypes_text;
-    uint32_t alignment = 0; // bytes, 0: each dtype's size
+    uint32_t alignment = 0; // bytes; 0: the size of each dtype
     uint32_t required_flags = 0;
     uint32_t tune_version = 0;
     std::vector<Knob> knobs;
-    // The form of the op's signature that the plugin declared, and so the one its kernel knows.
+    // The form of the op's signature that the plugin declared, which its kernel knows.
     std::shared_ptr<const Signature> form;
 
-    // The command that says whether its vendor's device is there; empty where none has to be asked.
+    // The command that checks for the vendor's device; empty if no query is needed.
     std::string device_query;
 
-    // Where its code may go while the host is open; null for all others.
+    // For code that may be unloaded while the host is open; null for all other code.
     std::shared_ptr<Tenancy> tenancy;
 
-    // What the plugin registered: stand-ins where its registration was replayed.
+    // The registered functions: stand-ins if the registration was replayed.
     Callbacks registered;
-    // Set once, when the plugin that was known from a replay is opened: the same functions are there, now real.
+    // Set once, when a plugin known from a replay is opened: the same functions, now real.
     mutable std::atomic<const Callbacks *> opened{nullptr};
-    // The plugin that has to be opened before a callback is called; null when it is.
+    // The plugin to open before a callback is called; null if it is open.
     mutable DeferredPlugin *deferred = nullptr;
 
     const Callbacks &callbacks() const {
         const Callbacks *real = opened.load(std::memory_order_acquire);
         return real != nullptr ? *real : registered;
     }
-    // Whether something has to be asked before it is known to be available on a device.
+    // True if availability on a device is known only after a query.
     bool has_conditions() const { return callbacks().available != nullptr || !device_query.empty(); }
 };
 
@@ -80,7 +80,7 @@ struct Vendor {
     std::string device_query_command;
 };
 
-// A device type as a plugin (or the host, for "cpu") provides it.
+// A device type as provided by a plugin, or by the host for "cpu".
 struct DeviceProvider {
     std::string type; // "cuda"
     std::string stream_type;

@@ -11,7 +11,7 @@
 namespace opdock::core {
 namespace {
 
-// Everything that counts, a line for each thing that was registered.
+// Everything that is compared, one line for each registered item.
 
 std::string text_of(const Vendor &vendor) {
     return fmt::format("vendor '{}', device '{}', dispatch key '{}', query '{}'", vendor.name, vendor.device_name,

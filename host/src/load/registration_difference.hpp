@@ -1,4 +1,4 @@
-// Whether a plugin registers the same twice.
+// Comparison of two registrations of the same plugin.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace opdock::core {
 
-// The first thing in which two registrations differ, as a sentence; nothing when they are the same. Functions are the
-// same when both are there or neither is.
+// The first difference between two registrations, as a sentence; nullopt if they are equal. Functions count as equal if
+// both or neither are present.
 std::optional<std::string> find_difference(const Registration &before, const Registration &now);
 
 } // namespace opdock::core

@@ -73,7 +73,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 namespace {
 
-// What is wrong with a tuple, or "". `dtypes_are_told`: which dtypes there are was said before.
+// The fault of a tuple, or "". `dtypes_are_told`: an earlier message has listed the valid dtypes.
 std::string fault_in(const std::string &text, const Signature &signature, std::vector<uint32_t> &tuple,
                      bool &dtypes_are_told) {
     for (const std::string &name : split(text, ',')) {

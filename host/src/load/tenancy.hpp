@@ -1,4 +1,4 @@
-// Code that may go while the host is open: the implementations of a module that its program may take away again.
+// Code that may be unloaded while the host is open: implementations of a module that its program may unregister.
 #pragma once
 
 #include <atomic>
@@ -11,14 +11,14 @@ namespace opdock::core {
 
 struct Attempt;
 
-// One of each module: functions of its implementations are called inside a Visit alone.
+// One per module: functions of its implementations are called only inside a Visit.
 class Tenancy {
   public:
     static constexpr const char *gone = "its module was unregistered";
 
     class Visit {
       public:
-        // `tenancy` may be null: of code that stays.
+        // `tenancy` may be null, for code that stays.
         explicit Visit(Tenancy *tenancy) noexcept : tenancy_(tenancy) {
             if (tenancy_ != nullptr) {
                 forks_ = tenancy_->forks_.load(std::memory_order_relaxed);
@@ -33,12 +33,12 @@ class Tenancy {
         Visit &operator=(const Visit &) = delete;
         ~Visit() { leave(); }
 
-        // Its code is gone, or about to go.
+        // True if the code is unloaded, or about to be.
         bool is_refused() const { return is_refused_; }
 
       private:
         void leave() noexcept {
-            // One that the process was forked in is not counted in the child.
+            // A visit that was in progress when the process forked is not counted in the child.
             if (tenancy_ != nullptr && forks_ == tenancy_->forks_.load(std::memory_order_relaxed) &&
                 tenancy_->inside_.fetch_sub(1) == 1) {
                 tenancy_->inside_.notify_all();
@@ -51,7 +51,7 @@ class Tenancy {
         bool is_refused_ = false;
     };
 
-    // From here on no visit begins; returns when none is left.
+    // Refuses new visits and returns when none is left.
     void end() noexcept {
         over_.store(true);
         for (uint32_t inside = inside_.load(); inside != 0; inside = inside_.load()) {
@@ -59,16 +59,16 @@ class Tenancy {
         }
     }
 
-    // Those that hold a plan.
+    // Attempts that hold a plan.
     struct Plans {
-        std::recursive_mutex mutex; // a plan may have a part of the same module
+        std::recursive_mutex mutex; // a plan may contain a plan of the same module
         std::set<Attempt *> held;
         const Plans *of_parent = nullptr;
     };
     Plans &plans() { return *plans_; }
 
-    // In a forked child, where the threads of those inside are not. One of them may have been changing the plans: these
-    // are abandoned, and what the parent planned is not given back here.
+    // In a forked child, where the visiting threads do not exist. One of them may have been changing the plans, so
+    // these are abandoned; the parent's plans are not released here.
     void start_over_in_child() {
         forks_.fetch_add(1, std::memory_order_relaxed);
         inside_.store(0);

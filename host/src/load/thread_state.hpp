@@ -1,7 +1,7 @@
-// What the host keeps per thread, reached through the one thread-local pointer the library has.
+// Per-thread state of the host, reached through the only thread-local pointer of the library.
 //
-// A dlopen'ed library has 1.6 KB of static TLS for the whole process and anything but initial-exec TLS costs a call, so
-// there is one pointer, and everything else hangs off it.
+// All dlopen'ed libraries share 1.6 KB of static TLS, and other models than initial-exec cost a call. So there is one
+// pointer, and everything else hangs off it.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace opdock::core {
 
-// Every one is a CallThread (dispatch/call_thread.hpp); this is what other stages know of it.
+// The base of CallThread (dispatch/call_thread.hpp), which every instance is; other stages see only this part.
 struct ThreadState {
-    static constexpr uint32_t scoped = 1;      // calls are under a policy that the thread pushed
-    static constexpr uint32_t nested = 2;      // runs a kernel that called another op
+    static constexpr uint32_t scoped = 1;      // the thread has pushed a policy scope
+    static constexpr uint32_t nested = 2;      // in a kernel that called another op
     static constexpr uint32_t registering = 4; // runs code of a plugin that is being loaded
-    static constexpr uint32_t spoken_to = 8;   // a plugin left a message since the host last called one
-    static constexpr uint32_t closing = 16;    // closes a host, and runs code of its plugins
+    static constexpr uint32_t spoken_to = 8;   // a plugin left a message since the host last called a plugin
+    static constexpr uint32_t closing = 16;    // closes a host, which runs code of its plugins
 
-    // Any of the above: the call takes the long way.
+    // If any flag is set, calls take the slow path.
     uint32_t flags = 0;
-    uint32_t n_asking = 0; // implementations that this thread is asking whether they are available, one in another
+    uint32_t n_asking = 0; // nested availability queries of implementations on this thread
     std::string error;     // opdock_last_error
-    std::string message;   // what a plugin left with fail() since it was last taken or cleared
+    std::string message;   // left by a plugin with fail() since it was last taken or cleared
 
-    // As fail() leaves it. The next call takes the long way once, because the short one does not clear messages.
+    // Stores a message as fail() does. The next call takes the slow path, because the fast path clears no messages.
     void leave_message(std::string text) {
         message = std::move(text);
         flags |= spoken_to;
@@ -37,7 +37,7 @@ struct ThreadState {
     }
 };
 
-// While it stands the thread has one of the flags of ThreadState.
+// Sets a flag of ThreadState for its lifetime.
 template<uint32_t flag>
 class Flagged {
   public:
@@ -50,18 +50,18 @@ class Flagged {
     ThreadState &thread_;
     const uint32_t before_;
 };
-// This thread runs constructors or the entry of a plugin: no host may be opened on it, and no op called, which might
-// load that plugin.
+// The thread runs constructors or the entry of a plugin: it must not open a host, nor call ops, which might load that
+// plugin.
 using LoadingCode = Flagged<ThreadState::registering>;
-// It closes a host, in which nothing may be looked up any more.
+// The thread closes a host; nothing may be looked up in that host any more.
 using ClosingHost = Flagged<ThreadState::closing>;
 
-// The state of the calling thread, made on first use.
+// The state of the calling thread, created on first use.
 ThreadState &thread_state();
 
-// Throws when this thread is inside a plugin's entry.
+// Throws if this thread is inside a plugin's entry.
 void refuse_while_registering(const char *what);
-// Throws when this thread is inside code of a plugin that is being loaded, or of one whose host it closes.
+// Throws if this thread runs code of a plugin that is being loaded, or whose host it is closing.
 void refuse_op_calls();
 
 } // namespace opdock::core

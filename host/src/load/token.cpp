@@ -62,8 +62,8 @@ bool Token::names(std::string_view impl_id, Kind of_kind, std::string_view vendo
     case Type::kind:
         break;
     }
-    // Who says flagos means whatever comes with opdock; on GPUs its own are of kind vendor. Everybody may call their
-    // vendor so.
+    // "flagos" means everything that comes with opdock; its own GPU implementations are of kind vendor. Others may use
+    // these vendor names too.
     const bool own_of_gpu = name == alias_of_default && comes_with_opdock && of_kind == Kind::vendor &&
                             (same_name(vendor, "cuda") || same_name(vendor, "hip"));
     return of_kind == kind || own_of_gpu;
@@ -130,7 +130,7 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
                                                                   "flagos",  "impl",   measured_word};
         const std::string_view guess = nearest(head, heads);
         std::string hint;
-        if (text.find('.') != std::string_view::npos && colon == std::string_view::npos) { // as impl_ids are
+        if (text.find('.') != std::string_view::npos && colon == std::string_view::npos) { // like impl_ids
             hint = "; did you mean " + quote("impl:" + std::string(text)) + "?";
         } else if (!guess.empty()) {
             const bool keep_name = colon != std::string_view::npos && (guess == "vendor" || guess == "impl");
@@ -152,7 +152,7 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
     if (trimmed(name).size() != name.size()) {
         reject(place, offset + colon + 1, "unexpected space in " + quote(text) + "; write it without");
     }
-    // In a list of a policy file: printed with the others, it would read as two.
+    // In a list of a policy file: printed with the other tokens, it would read as two.
     if (const std::size_t separator = text.find_first_of("|;"); separator != std::string_view::npos) {
         reject(place, offset + separator,
                "unexpected " + quote(text.substr(separator, 1)) + " in " + quote(text) +

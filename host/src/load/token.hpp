@@ -15,24 +15,24 @@ enum class Kind : std::uint32_t {
     default_ = OPDOCK_KIND_DEFAULT,
     vendor = OPDOCK_KIND_VENDOR,
     reference = OPDOCK_KIND_REFERENCE,
-    measured = UINT32_MAX, // of no implementation; in orders: whoever was measured to be the fastest goes first
+    measured = UINT32_MAX, // not a kind; in orders: the implementation measured to be fastest goes first
 };
 
 std::string_view kind_name(Kind kind);
 
-// Whether a list or an order that says `written` means this vendor: without case, and by the company's name for those
-// of opdock's GPU plugins, "nvidia" for cuda and "amd" for hip. Not the other way round: a company may bring a plugin
-// of its own, and whoever says cuda or hip means opdock's alone.
+// True if the vendor name `written` in a list or an order means this vendor. Case-insensitive; company names also match
+// opdock's GPU plugins: "nvidia" means cuda and "amd" means hip. Not vice versa: a company may provide its own plugin,
+// and cuda or hip means only opdock's.
 bool names_vendor(std::string_view written, std::string_view vendor);
 
 // One step of an order: all implementations of a kind, those of one vendor, or one implementation. `measured` names
-// none: of what the steps behind it name, it puts the one first that was measured to be the fastest (standings.hpp).
+// none itself: of the implementations that later steps name, it puts the fastest measured one first (standings.hpp).
 struct Token {
     enum class Type { kind, vendor, impl };
 
     Type type = Type::kind;
-    Kind kind = Kind::default_; // of type kind
-    // Of type vendor (folded) or impl (as written; compared without case); "flagos" of a kind that is named so.
+    Kind kind = Kind::default_; // for type kind
+    // For type vendor (folded) or impl (as written; compared case-insensitively); "flagos" for a kind written so.
     std::string name;
 
     static Token of_kind(Kind kind) { return {Type::kind, kind, {}}; }
@@ -41,7 +41,7 @@ struct Token {
 
     // "vendor", "vendor:acme", "impl:vendor.acme".
     std::string text() const;
-    // Whether it names an implementation with these properties, which Candidate has.
+    // True if it names an implementation with these properties, which Candidate has.
     bool names(std::string_view impl_id, Kind of_kind, std::string_view vendor, bool comes_with_opdock) const;
 
     bool operator==(const Token &) const = default;
@@ -51,12 +51,12 @@ using Order = std::vector<Token>;
 
 // "vendor:acme|default".
 std::string order_text(const Order &order);
-// The same for messages: of a long one the beginning, and how long it is.
+// order_text() for messages: a long order is cut, and its length is given.
 std::string shown_order(const Order &order);
 
 // `first`, then the other kinds in the order default, vendor, reference.
 Order preferred_order(Kind first);
-// Throws for an order in which nothing stands behind `measured`, so that it would name nobody.
+// Throws if nothing follows `measured` in the order, so that it would name nothing.
 void check_order(const Order &order, const Place &place, std::size_t offset = 0);
 
 // "default" (also "flagos"), "vendor", "reference" or "measured".
@@ -68,10 +68,10 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset 
 // "vendor:acme|default"; at least one token.
 Order parse_order(std::string_view value, const Place &place, std::size_t offset = 0);
 
-// "rmsnorm_fwd=vendor:acme|default;gelu=reference". An op given twice is an error.
+// Parses "rmsnorm_fwd=vendor:acme|default;gelu=reference". A repeated op is an error.
 std::map<std::string, Order, std::less<>> parse_per_op(std::string_view value, const Place &place);
 
-// `name` as standard_name has it. Throws unless it can be the name of an op: letters, digits, '_' and '.'.
+// Returns standard_name(name). Throws unless it is a valid op name: letters, digits, '_' and '.'.
 std::string_view parse_op_name(std::string_view name, const Place &place, std::size_t offset = 0);
 
 } // namespace opdock::core

@@ -64,7 +64,7 @@ std::string compare(std::span<const std::byte> expected, std::span<const std::by
 } // namespace
 
 std::string disagreement(uint32_t dtype, std::span<const std::byte> expected, std::span<const std::byte> found) {
-    // Most configs of most kernels differ in speed alone, and a GPU's tensors have hundreds of millions of elements.
+    // Most configs of most kernels differ only in speed, and a GPU's tensors have hundreds of millions of elements.
     if (expected.size() == found.size() && std::memcmp(expected.data(), found.data(), expected.size()) == 0) {
         return {};
     }

@@ -18,10 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The number that background threads wait on: it changes when one of them has something to look at. Never freed, as
-// signal handlers may run at any time.
+// The number that background threads wait on: it changes when one of them has work to check for. Never
+// freed, since signal handlers may run at any time.
 constinit std::atomic<uint32_t> bell{0};
-// How often all of them were asked.
+// Number of requests made to all of them.
 constinit std::atomic<uint32_t> asked_all{0};
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof bell == sizeof(uint32_t));
@@ -31,20 +31,20 @@ uint32_t *word(std::atomic<uint32_t> &number) {
 }
 
 void ring() noexcept {
-    const int before = errno; // which belongs to what a signal interrupted
+    const int before = errno; // belongs to the code that a signal interrupted
     bell.fetch_add(1, std::memory_order_release);
     syscall(SYS_futex, word(bell), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
     errno = before;
 }
 
-// Until the bell is no longer what was `heard`, or `due`, or sooner.
+// Waits until the bell differs from `heard`, or until `due`, or less.
 void wait(uint32_t heard, Clock::time_point due) {
     timespec until{};
     if (due != Clock::time_point::max()) {
         const auto seconds = std::chrono::floor<std::chrono::seconds>(due);
         until = {static_cast<time_t>(seconds.time_since_epoch().count()), static_cast<long>((due - seconds).count())};
     }
-    // CLOCK_MONOTONIC, which steady_clock is.
+    // CLOCK_MONOTONIC, as for steady_clock.
     syscall(SYS_futex, word(bell), FUTEX_WAIT_BITSET_PRIVATE, heard, due != Clock::time_point::max() ? &until : nullptr,
             nullptr, FUTEX_BITSET_MATCH_ANY);
 }
@@ -53,7 +53,7 @@ Clock::time_point later(Clock::time_point now, std::chrono::nanoseconds interval
     return interval > Clock::time_point::max() - now ? Clock::time_point::max() : now + interval;
 }
 
-// Of the calling thread, which hands its mask down to threads that it starts.
+// Applies to the calling thread, whose mask is inherited by threads that it starts.
 class AllSignalsBlocked {
   public:
     AllSignalsBlocked() {
@@ -71,10 +71,10 @@ class AllSignalsBlocked {
 
 } // namespace
 
-// What the thread and its owner share.
+// State shared by the thread and its owner.
 struct BackgroundThread::Running {
     const pid_t process = ::getpid();
-    std::atomic<bool> is_started{false}; // or could not be
+    std::atomic<bool> is_started{false}; // or could not be started
     std::atomic<bool> ends{false};
     std::atomic<bool> asked{false};
     std::thread thread;
@@ -82,7 +82,7 @@ struct BackgroundThread::Running {
 
     void start(const BackgroundThread &of) {
         const AllSignalsBlocked blocked;
-        // Who asks all from here on asks this one too, whenever it begins.
+        // A later request to all threads reaches this one too, whenever it begins to run.
         thread = std::thread([this, &of, asked_before = asked_all.load(std::memory_order_acquire)] {
             pthread_setname_np(pthread_self(), of.name_.c_str());
             run(of.interval_, of.work_, asked_before);
@@ -111,7 +111,7 @@ struct BackgroundThread::Running {
         }
     }
 
-    // Those of parents. Their threads are not in this process and cannot be ended; still pointed to, they are no leak.
+    // Those of parent processes. Their threads are not in this process and cannot be ended; pointed to, so no leak.
     static constinit const Running *abandoned;
 };
 
@@ -124,7 +124,7 @@ BackgroundThread::BackgroundThread(std::string name, std::chrono::nanoseconds in
 }
 
 BackgroundThread::~BackgroundThread() {
-    if (running_->process != ::getpid()) { // a copy of the process that was made without libc's fork
+    if (running_->process != ::getpid()) { // a copy of the process made without libc's fork
         abandon();
     } else if (running_->thread.joinable()) {
         running_->ends.store(true, std::memory_order_release);

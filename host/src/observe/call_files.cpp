@@ -52,7 +52,7 @@ std::map<std::string, std::string> metadata_of(const CallFile &call) {
     return metadata;
 }
 
-// Ids may have any printable character in them.
+// Ids may contain any printable character.
 std::string as_file_name(std::string text) {
     constexpr std::string_view kept = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
     std::replace_if(
@@ -60,7 +60,7 @@ std::string as_file_name(std::string text) {
     return text;
 }
 
-// "3" or "3..5"; whether it is one of them.
+// Parses "3" or "3..5"; returns false for anything else.
 bool read_numbers(std::string_view text, CallNumbers &numbers) {
     const char *const end = text.data() + text.size();
     const auto first = std::from_chars(text.data(), end, numbers.first);
@@ -143,7 +143,7 @@ std::string CallFiles::path_of(const CallFile &call, const std::string &which) c
                        as_file_name(call.text.impl_id), as_file_name(call.text.device), ::getpid(), which);
 }
 
-// Those of an earlier process of this number count too: a program that is started again and again fills no disk.
+// Files of an earlier process with the same id count too: a program that restarts again and again fills no disk.
 std::string CallFiles::free_path(const CallFile &call, std::atomic<uint32_t> &count) const {
     for (uint32_t number = count.fetch_add(1) + 1; number <= most_files; number = count.fetch_add(1) + 1) {
         std::string path = path_of(call, std::to_string(number));
@@ -166,10 +166,10 @@ std::string CallFiles::write_to(const std::string &path, const CallFile &call) {
     SafetensorsFile file;
     try {
         file = safetensors_file(tensors, metadata_of(call));
-    } catch (const Error &error) { // of this op alone
+    } catch (const Error &error) { // concerns only this op
         return fmt::format("the call is not written: {}", error.what());
     }
-    (void)::mkdir(folder_.c_str(), S_IRWXU); // what is wrong with it the file will say
+    (void)::mkdir(folder_.c_str(), S_IRWXU); // an error shows when the file is written
     file.pieces.insert(file.pieces.begin(), file.header);
     const std::string why = replace_private_file(path, file.pieces);
     if (!why.empty()) {

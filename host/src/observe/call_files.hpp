@@ -1,12 +1,12 @@
 // Files of calls with the contents of their tensors (the variable CALL_FILES), as .safetensors, which plugin-run and
 // plugin-check replay.
 //
-// Tensors are row-major without gaps. Those of the inputs, as they were before the call, have the names of their
-// parameters; further ones of a list "NAME.1", "NAME.2". What the program got is "program.NAME", what a shadow computed
-// "shadow.NAME". The metadata of the file says the rest, in texts: "format" (opdock.call/1), "opdock" (its version),
-// "op", "device", "implementation", "config", "shadow" and "difference" (where there was a shadow); and in JSON
-// "attributes" ({name: text as --attr takes it}, those that are not at their default), "outputs" (a list of the
-// optional ones that are there) and "strides" ({tensor: list}, of those that were not row-major without gaps).
+// Tensors are row-major and contiguous. Inputs, as they were before the call, have the names of their parameters;
+// further tensors of a list are "NAME.1", "NAME.2". The program's results are "program.NAME", a shadow's results
+// "shadow.NAME". The file's metadata holds the rest, as texts: "format" (opdock.call/1), "opdock" (its version), "op",
+// "device", "implementation", "config", "shadow" and "difference" (if there was a shadow); and as JSON "attributes"
+// ({name: text as --attr takes it}, for non-default values), "outputs" (a list of the optional ones present) and
+// "strides" ({tensor: list}, for tensors that were not row-major and contiguous).
 #pragma once
 
 #include <atomic>
@@ -40,42 +40,42 @@ struct CallFile {
     std::vector<Tensor> tensors;
 };
 
-// Calls of an op that are written because of their numbers.
+// Numbers of the calls of an op that are to be written.
 struct CallNumbers {
     std::string op; // empty: every op
     uint64_t first = 1;
     uint64_t last = 1;
 };
 
-// Safe to use from any thread, and in a forked child.
+// Safe to use from any thread and in a forked child.
 class CallFiles {
   public:
-    // Bounds of a process: a wrong implementation is wrong in each call.
-    static constexpr uint32_t most_files = 3; // of one implementation of one op on one device
+    // Limits per process: a wrong implementation is wrong in every call.
+    static constexpr uint32_t most_files = 3; // per implementation of an op on a device
     static constexpr uint64_t most_bytes = uint64_t{1} << 30;
 
-    // "FOLDER" or "FOLDER;gelu@1;all@1..3": an absolute path, whose folder is made where it is missing, and the calls
-    // to write of each implementation. Throws Error(OPDOCK_INVALID_POLICY).
+    // Parses "FOLDER" or "FOLDER;gelu@1;all@1..3": an absolute path, whose folder is created if
+    // missing, and the calls of each implementation to write. Throws Error(OPDOCK_INVALID_POLICY).
     CallFiles(std::string_view value, const Place &place, uint64_t bytes = most_bytes);
 
-    // The op's own, or those for all; null: none.
+    // The op's own numbers, else those for all ops, else null.
     const CallNumbers *numbers_for(std::string_view op) const;
-    // Whether there is to be another file of calls that differ; `count` is how many there were of the implementation.
+    // True if another file of a call that differs is wanted; `count`: number of such files of the implementation.
     bool takes(const std::atomic<uint32_t> &count) const {
         return !has_failed_.load(std::memory_order_relaxed) && count.load(std::memory_order_relaxed) < most_files;
     }
-    // Takes so many bytes from those that are left; false where there are fewer. `told` is what the log says of that,
-    // once.
+    // Takes `bytes` from the remaining budget; returns false if there are fewer. `told` receives the
+    // log message about that, once.
     bool reserve(uint64_t bytes, std::string *told);
-    // Returns what the log says of it: where the file is, or why there is none; empty where that was told.
+    // Returns the log message: the path of the file, or why there is none; empty if that was logged before.
     std::string write(const CallFile &call, std::atomic<uint32_t> &count);
-    // The same of a call that is written because of its number.
+    // The same for a call that is written by its number.
     std::string write(const CallFile &call, uint64_t number);
 
   private:
     std::string path_of(const CallFile &call, const std::string &which) const;
     std::string free_path(const CallFile &call, std::atomic<uint32_t> &count) const;
-    // Empty, or why it was not.
+    // Returns why it was not written, or an empty text.
     std::string write_to(const std::string &path, const CallFile &call);
 
     std::string folder_;

@@ -100,7 +100,7 @@ void CallObserver::write_record() noexcept {
             calls = table_.by_time();
         }
         if (calls.empty()) {
-            return; // what an earlier process found is worth more
+            return; // an earlier process's results are worth more
         }
         clock_.compare();
         const std::string why = replace_file(*path, record_text(calls));

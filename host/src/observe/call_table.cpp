@@ -5,7 +5,7 @@
 namespace opdock::core {
 namespace {
 
-// Names have no NUL.
+// NUL is a safe separator: names have none.
 std::string key_of(const CallText &text) {
     std::string key;
     for (const std::string &part : {text.op, text.impl_id, text.device, text.arguments(), text.config}) {
@@ -106,7 +106,7 @@ CountedCall &CallTable::find(CallText text, const std::function<void(CountedCall
 }
 
 std::vector<const CountedCall *> CallTable::by_time() const {
-    std::vector<std::pair<double, const CountedCall *>> timed; // counters change meanwhile
+    std::vector<std::pair<double, const CountedCall *>> timed; // a copy, since counters change meanwhile
     for (const auto &[key, call] : calls_) {
         if (call->calls.load(std::memory_order_relaxed) != 0) {
             timed.emplace_back(call->total(), call.get());

@@ -1,4 +1,4 @@
-// The distinct calls that a host serves: how often, and how long some of them take.
+// The distinct calls that a host serves: their number, and the duration of some of them.
 #pragma once
 
 #include <atomic>
@@ -18,17 +18,17 @@ namespace opdock::core {
 
 // Times of some calls.
 struct SampledTime {
-    std::atomic<uint64_t> first{0}; // nanoseconds of the first call, which may have been slower than all others
-    std::atomic<uint64_t> count{0}; // of the others
+    std::atomic<uint64_t> first{0}; // nanoseconds of the first call, which may be slower than all others
+    std::atomic<uint64_t> count{0}; // number of the others
     std::atomic<uint64_t> sum{0};
 
-    // Of one call; 0 where none was timed.
+    // Mean of one call; 0 if none was timed.
     double mean() const;
     void add(uint64_t nanoseconds, bool is_first);
     void clear();
 };
 
-// Of an implementation of an op on a device.
+// Times of an implementation of an op on a device.
 struct ImplementationTimes {
     LatencyHistogram host;
     LatencyHistogram device;
@@ -36,18 +36,18 @@ struct ImplementationTimes {
 
 struct CountedCall {
     CallText text;
-    bool is_described = true; // false: it stands for all calls that found no room, without their arguments
+    bool is_described = true; // false: stands for all calls that found no room, without arguments
     uint32_t trace_entry = undescribed_call;
     ImplementationTimes *times = nullptr;
     std::atomic<uint64_t> calls{0};
     SampledTime host;
     SampledTime device;
 
-    // Nanoseconds that all calls took, as far as samples tell: by the device's clock where there is one.
+    // Nanoseconds of all calls, estimated from samples: by the device's clock if there is one.
     double total() const;
 
-    // `counter` is of one attempt, and mostly of one thread. Returns the number of the call among its calls. What it
-    // counted is told here call by call while it is small, and then by so many.
+    // `counter` belongs to one attempt, and mostly to one thread. Returns the call's number among its calls. The
+    // counter is added to `calls` one by one while it is small, and later in steps of `told_together`.
     uint64_t count(std::atomic<uint64_t> &counter) {
         const uint64_t number = counter.fetch_add(1, std::memory_order_relaxed);
         if (number < told_singly) {
@@ -57,7 +57,7 @@ struct CountedCall {
         }
         return number;
     }
-    // The counter goes.
+    // Adds the rest of a counter that is about to go.
     void count_rest(const std::atomic<uint64_t> &counter) {
         if (const uint64_t number = counter.load(std::memory_order_relaxed); number > told_singly) {
             calls.fetch_add(number % told_together, std::memory_order_relaxed);
@@ -66,27 +66,27 @@ struct CountedCall {
     static constexpr uint64_t told_together = 64;
     static constexpr uint64_t told_singly = 16 * told_together;
 
-    // One call of an attempt in so many is timed, and the first one besides.
+    // One in so many calls of an attempt is timed, and also the first one.
     static constexpr uint64_t sampling = 1000;
     static bool is_sampled(uint64_t number) { return number == 0 || number % sampling == 1; }
-    // Call `number` took so long.
+    // Adds the time of call `number`.
     void add_host_time(uint64_t number, uint64_t nanoseconds);
     void add_device_time(uint64_t number, uint64_t nanoseconds);
 };
 
-// Locked by its owner, but for the counters.
+// Locked by its owner, except for the counters.
 class CallTable {
   public:
     explicit CallTable(size_t most_calls) : most_calls_(most_calls) {}
 
-    // The call of these texts, added where it is new: `added` is called with it then. Where the table is full, the one
-    // that stands for all others of this implementation. Valid as long as the table.
+    // Returns the call with these texts. A new call is added and passed to `added`. If the table is full,
+    // returns the one that stands for all others of this implementation. Valid as long as the table.
     CountedCall &find(CallText text, const std::function<void(CountedCall &)> &added);
 
-    // Those that were made, whatever else; the ones that took most time come first.
+    // All calls that were made, sorted by total time, longest first.
     std::vector<const CountedCall *> by_time() const;
     std::vector<Latency> latencies() const;
-    // Nothing was called yet.
+    // Resets all counts to zero.
     void clear_counters();
 
   private:

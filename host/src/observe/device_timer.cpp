@@ -9,7 +9,7 @@
 namespace opdock::core {
 namespace {
 
-// A provider that fails leaves a message, which is not about the call.
+// A failing provider leaves a message that is not about the call.
 template<typename Function>
 bool works(Function function) noexcept {
     const bool is_fine = status_of(function) == OPDOCK_OK;

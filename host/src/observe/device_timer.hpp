@@ -1,5 +1,5 @@
-// Times calls on a device by events of its provider. Nobody waits for the device: what an event says is asked for when
-// it is needed again, many calls later, or at the end.
+// Times calls on a device with events of its provider. Nobody waits for the device: an event is read
+// when it is needed again, many calls later, or at the end.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@ class DeviceTimer {
         void *begin = nullptr;
         void *end = nullptr;
     };
-    // What becomes of a time, in nanoseconds.
+    // Receives a time in nanoseconds.
     using Told = std::function<void(uint64_t nanoseconds)>;
 
-    // `provider` is the device's; both have to outlive this.
+    // `provider` is the device's provider; it and `api` must outlive this.
     DeviceTimer(const opdock_host_api &api, const DeviceProvider &provider, DLDevice device);
     DeviceTimer(const DeviceTimer &) = delete;
     DeviceTimer &operator=(const DeviceTimer &) = delete;
 
-    // [any thread] Around a call on `stream`. Nothing is timed (a span without events) where the stream is being
-    // captured into a graph and where the device has no event to give.
+    // [any thread] Around a call on `stream`. Nothing is timed (a span without events) if the stream
+    // is being captured into a graph or if the device has no event to give.
     Span begin(void *stream) noexcept;
-    // `told` is called later, by whoever comes to need the events, or never.
+    // `told` is called later, by a thread that needs the events, or never.
     void end(Span span, void *stream, Told told) noexcept;
     void drop(Span span) noexcept;
-    // Waits for what is still under way, and gives the events back.
+    // Waits for pending spans and releases the events.
     void finish() noexcept;
 
     // Held while the process forks.
     std::mutex &mutex() { return mutex_; }
-    // In a forked child: nothing of the parent's is waited for or given back.
+    // In a forked child: neither waits for nor releases anything of the parent's.
     void forget() noexcept;
 
   private:
@@ -48,10 +48,10 @@ class DeviceTimer {
 
     bool record(void *event, void *stream) const noexcept;
     bool make(Span &span) const noexcept;
-    // Of the oldest.
+    // Reports the oldest one.
     void tell_one() noexcept;
 
-    // More calls than a device's queue holds: whose events are that old has mostly run.
+    // More than the calls in a device's queue: a span of that age has usually completed.
     static constexpr size_t most_pending = 2048;
 
     const opdock_host_api &api_;

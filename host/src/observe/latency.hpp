@@ -1,4 +1,4 @@
-// How long calls take: a histogram with fixed buckets, each twice as wide as the one before.
+// Durations of calls: a histogram with fixed buckets, each twice as wide as the one before.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 namespace opdock::core {
 
 inline constexpr uint64_t first_latency_bound = 256; // nanoseconds
-inline constexpr size_t n_latency_bounds = 26;       // the last is 8.6 seconds
+inline constexpr size_t n_latency_bounds = 26;       // the last one is 8.6 seconds
 
-// Nanoseconds that calls of bucket `i` take at most. The bucket behind the last bound has no limit.
+// Upper bound of bucket `i` in nanoseconds. The bucket after the last bound has no limit.
 constexpr uint64_t latency_bound(size_t i) {
     return first_latency_bound << i;
 }
@@ -26,7 +26,7 @@ constexpr size_t latency_bucket(uint64_t nanoseconds) {
     return bucket;
 }
 
-// Counted by any thread, read by any.
+// Written and read by any thread.
 class LatencyHistogram {
   public:
     void add(uint64_t nanoseconds) {
@@ -47,13 +47,13 @@ class LatencyHistogram {
     std::atomic<uint64_t> sum_{0};
 };
 
-// A histogram as it was when it was asked for.
+// A snapshot of a histogram.
 struct Latency {
     std::string op;
     std::string impl_id;
     std::string device;     // "cuda:0"
-    bool on_device = false; // the device told the times; else the host's clock did, around the kernel
-    std::array<uint64_t, n_latency_bounds + 1> counts{}; // of each bucket alone
+    bool on_device = false; // timed by the device; else by the host's clock, around the kernel
+    std::array<uint64_t, n_latency_bounds + 1> counts{}; // of each bucket, not cumulative
     uint64_t sum = 0;                                    // nanoseconds
 };
 

@@ -1,4 +1,4 @@
-// What a watching kernel (dispatch/observed_kernel.hpp) needs of its call.
+// Data that an observing kernel (dispatch/observed_kernel.hpp) needs about its call.
 #pragma once
 
 #include "observe/profiler_ranges.hpp"
@@ -11,17 +11,17 @@ class TickClock;
 class TraceRing;
 struct CountedCall;
 
-// How the calls of one memo or prepared call are watched. What it points to lives as long as the CallObserver.
+// Observation of the calls of one memo or prepared call. Its pointers are valid as long as the CallObserver.
 struct ObservedCall {
-    opdock_kernel kernel = nullptr; // the one that is watched
+    opdock_kernel kernel = nullptr; // the observed kernel
     CountedCall *call = nullptr;
     TraceRing *ring = nullptr; // null: no trace
     bool counts = false;
     const TickClock *clock = nullptr;
-    DeviceTimer *timer = nullptr;           // null: the host's clock alone
+    DeviceTimer *timer = nullptr;           // null: only the host's clock
     const ProfilerRanges *ranges = nullptr; // null: no profiler listens
     const ProfilerRanges::Name *range = nullptr;
-    opdock_kernel in_range = nullptr; // the one that the range is around
+    opdock_kernel in_range = nullptr; // the kernel inside the range
 };
 
 } // namespace opdock::core

@@ -1,4 +1,4 @@
-// A file about a process that the host writes: where a variable of the environment says.
+// A file about a process, written by the host to a path from an environment variable.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@ namespace opdock::core {
 
 class ProcessFile {
   public:
-    // `name` is an absolute path; %p in it stands for the number of the process. `place` is the variable. Throws
-    // Error(OPDOCK_INVALID_POLICY).
+    // `name` is an absolute path, in which %p stands for the process id. `place` is the variable.
+    // Throws Error(OPDOCK_INVALID_POLICY).
     ProcessFile(std::string_view name, const Place &place);
 
-    // The file of the process that asks. Nothing in a forked child that has no %p to tell its file from its parent's:
-    // such a child writes none.
+    // The file of the calling process. Nothing in a forked child whose name has no %p to distinguish
+    // its file from its parent's: such a child writes none.
     std::optional<std::string> path() const;
 
   private:

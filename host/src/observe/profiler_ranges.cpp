@@ -14,7 +14,7 @@ namespace opdock::core {
 namespace {
 
 #ifdef OPDOCK_HAS_NVTX
-// Null where no tool listens.
+// Null if no tool listens.
 nvtxDomainHandle_t nvtx_domain() {
     return ::nvtxDomainCreateA("opdock");
 }

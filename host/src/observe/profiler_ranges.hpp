@@ -1,4 +1,4 @@
-// Ranges around kernels in the time line of a profiler: NVTX for NVIDIA's, roctx for AMD's.
+// Ranges around kernels in a profiler's time line: NVTX for NVIDIA, roctx for AMD.
 #pragma once
 
 #include <map>
@@ -10,23 +10,23 @@ struct nvtxStringRegistration_st;
 
 namespace opdock::core {
 
-// Its names are added by one thread at a time; ranges begin and end on any.
+// Names are added by one thread at a time; ranges begin and end on any thread.
 class ProfilerRanges {
   public:
-    // As the profiler has it.
+    // A range's name as registered with the profiler.
     struct Name {
         std::string text;
         nvtxStringRegistration_st *registered = nullptr; // null without NVTX
     };
 
-    // Null where no profiler listens in this process: NVTX_INJECTION64_PATH names none, and none has loaded roctx for
-    // all to see.
+    // Null if no profiler listens in this process: NVTX_INJECTION64_PATH names none, and none has
+    // loaded roctx globally.
     static std::unique_ptr<ProfilerRanges> of_listening_profiler();
 
-    // Valid as long as this.
+    // Valid as long as this object.
     const Name *name(const std::string &text);
 
-    // On one thread the range that began last ends first.
+    // Ranges of a thread are nested: the last one to begin ends first.
     void begin(const Name &name) const noexcept;
     void end() const noexcept;
 

@@ -12,7 +12,7 @@
 namespace opdock::core {
 namespace {
 
-// Half of what the reader takes, whatever counts.
+// Half of each of the reader's limits.
 constexpr size_t most_record_bytes = most_yaml_bytes / 2;
 constexpr size_t most_record_values = most_yaml_nodes / 2;
 constexpr size_t most_record_commas = most_yaml_flow_indicators / 2;
@@ -25,7 +25,7 @@ std::string strides_text(const std::vector<int64_t> &strides) {
     return strides.empty() ? "\"packed\"" : fmt::format("\"[{}]\"", fmt::join(strides, ","));
 }
 
-// Tensors of one name follow each other: those of a list.
+// Tensors of a list have the same name and are adjacent.
 template<class Text>
 std::string tensors_text(const std::vector<CallText::Tensor> &tensors, Text text_of) {
     std::string text;
@@ -43,7 +43,7 @@ std::string tensors_text(const std::vector<CallText::Tensor> &tensors, Text text
     return text;
 }
 
-// Of the parameters with a tensor that has strides of its own.
+// The tensors of parameters that have a tensor with explicit strides.
 std::vector<CallText::Tensor> strided(const CallText &call) {
     std::vector<CallText::Tensor> all;
     for (const std::vector<CallText::Tensor> *tensors : {&call.inputs, &call.outputs}) {

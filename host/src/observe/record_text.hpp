@@ -1,4 +1,4 @@
-// The record of a host's calls: a file of shapes as plugin-tune, plugin-bench and plugin-check read it.
+// The record of a host's calls: a shapes file that plugin-tune, plugin-bench and plugin-check read.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace opdock::core {
 
-// YAML, within the limits that text/bounded_yaml.hpp has. `calls` are those of CallTable::by_time; those for which
-// there is no room are counted in a comment.
+// YAML within the limits of text/bounded_yaml.hpp. `calls`: as returned by CallTable::by_time; those
+// that do not fit are counted in a comment.
 std::string record_text(const std::vector<const CountedCall *> &calls);
 
 } // namespace opdock::core

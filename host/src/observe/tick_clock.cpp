@@ -9,7 +9,7 @@
 namespace opdock::core {
 namespace {
 
-// Whether the counter has one rate in every state of the processor ("invariant TSC").
+// True if the counter has the same rate in every state of the processor ("invariant TSC").
 bool has_even_counter() {
 #if defined(__x86_64__)
     constexpr unsigned leaf = 0x80000007, invariant = 1U << 8U;

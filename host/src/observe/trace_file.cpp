@@ -22,7 +22,7 @@ T value_at(std::string_view bytes, uint64_t offset) {
     return value;
 }
 
-// The header, with numbers that fit the size of the file.
+// The header, with sizes checked against the size of the file.
 TraceHeader header_of(std::string_view bytes, const std::string &name) {
     const auto fail = [&](const std::string &why) {
         throw Error(OPDOCK_INVALID_ARGUMENT, fmt::format("{}: {}", name, why));
@@ -37,7 +37,7 @@ TraceHeader header_of(std::string_view bytes, const std::string &name) {
         header.text_bytes > rest - header.n_records * sizeof(TraceRecord)) {
         fail("the trace is cut short, or its header is damaged");
     }
-    constexpr double slowest_clock = 1e9; // nanoseconds per tick; times that follow from it are finite
+    constexpr double slowest_clock = 1e9; // nanoseconds per tick; keeps times finite
     if (!(header.nanoseconds_per_tick > 0 && header.nanoseconds_per_tick <= slowest_clock)) {
         fail("the header of the trace is damaged: it has no rate of its clock");
     }
@@ -54,7 +54,7 @@ TracedCall call_of(std::string_view entry) {
     return call;
 }
 
-// As far as they hold together.
+// All entries up to the first inconsistent one.
 std::vector<TracedCall> calls_of(std::string_view texts) {
     std::vector<TracedCall> calls;
     while (texts.size() >= sizeof(uint32_t)) {
@@ -76,8 +76,8 @@ std::string quoted(const std::string &text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// What all events of a call have in common, up to their times: `{"name":"gelu","cat":"default.cpu","ph":"X"`, and the
-// members of "args".
+// The text common to all events of a call, up to their times:
+// `{"name":"gelu","cat":"default.cpu","ph":"X"`, and the members of "args".
 struct CommonText {
     std::string head;
     std::string args;

@@ -1,5 +1,5 @@
-// Reads what a trace's file holds, whoever wrote it and wherever it was stopped, and writes it as Chrome's JSON, which
-// Perfetto and chrome://tracing open.
+// Reads a trace file, whoever wrote it and wherever it was stopped, and writes it as Chrome's JSON,
+// which Perfetto and chrome://tracing open.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +20,24 @@ struct TracedCall {
 };
 
 struct TraceEvent {
-    uint32_t call; // in Trace::calls
+    uint32_t call; // index in Trace::calls
     uint32_t thread;
     int32_t status;
     double begin; // microseconds of the monotonic clock
     double duration;
-    double device_time; // microseconds; negative: the device did not tell
+    double device_time; // microseconds; negative if the device reported none
 };
 
 struct Trace {
     uint64_t process = 0;
     std::vector<TracedCall> calls;
-    std::vector<TraceEvent> events; // by begin
-    uint64_t overwritten = 0;       // earlier calls, whose places later ones took
-    uint64_t broken = 0;            // records that do not hold together: the process was stopped as it wrote them
+    std::vector<TraceEvent> events; // sorted by begin
+    uint64_t overwritten = 0;       // earlier calls, overwritten by later ones
+    uint64_t broken = 0;            // inconsistent records: the process was stopped while writing
 };
 
-// Throws Error(OPDOCK_INVALID_ARGUMENT), which begins with `name`, for bytes that are no trace. Any bytes are safe to
-// give.
+// Throws Error(OPDOCK_INVALID_ARGUMENT) with a message starting with `name` for bytes that are no
+// trace. Any bytes are safe.
 Trace read_trace(std::string_view bytes, const std::string &name);
 
 std::string chrome_json(const Trace &trace);

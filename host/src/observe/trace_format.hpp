@@ -1,11 +1,11 @@
-// The file of a trace while its process runs: a page of facts, a ring of calls, and the texts that these refer to.
+// The file of a trace while its process runs: a header page, a ring of calls, and the texts that these refer to.
 //
 //   TraceHeader, in the first `trace_header_bytes`
-//   n_records x TraceRecord      number n is at place n modulo n_records, so that the latest calls are kept
+//   n_records x TraceRecord      number n is at index n modulo n_records, so that the latest calls are kept
 //   text_bytes                   entries: uint32_t size, then `size` bytes, padded to a multiple of 4
 //
 // An entry describes a distinct call: its op, implementation, device, arguments and config, each ended by a NUL. Calls
-// refer to entries by their number in the file. Everything is in the byte order of the machine. A process may be killed
+// refer to entries by their index in the file. Everything is in the machine's byte order. A process may be killed
 // between any two stores: records have a checksum, and entries count up to `text_used`, which is stored after them.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace opdock::core {
 
 inline constexpr std::array<char, 8> trace_magic = {'o', 'p', 'd', 'o', 'c', 'k', 'T', '1'};
 inline constexpr uint64_t trace_header_bytes = 4096;
-inline constexpr size_t trace_texts = 5; // of an entry
-// Stands for every call that there was no room left to describe. The first entry of every file.
+inline constexpr size_t trace_texts = 5; // in an entry
+// Stands for every call that there was no room to describe. It is the first entry of every file.
 inline constexpr uint32_t undescribed_call = 0;
 
 struct TraceHeader { // NOLINT(clang-analyzer-optin.performance.Padding): cache lines are apart on purpose
@@ -30,10 +30,10 @@ struct TraceHeader { // NOLINT(clang-analyzer-optin.performance.Padding): cache 
     uint64_t text_bytes;
     uint64_t process;
     uint64_t start_ticks;
-    int64_t start_nanoseconds; // of the monotonic clock, at start_ticks
+    int64_t start_nanoseconds; // monotonic clock at start_ticks
     double nanoseconds_per_tick;
-    // On cache lines of their own: threads that call write the first.
-    alignas(64) uint64_t claimed; // numbers of records that threads have taken
+    // On separate cache lines: calling threads write the first one.
+    alignas(64) uint64_t claimed; // record numbers taken by threads
     alignas(64) uint64_t text_used;
 };
 static_assert(sizeof(TraceHeader) <= trace_header_bytes);
@@ -42,17 +42,17 @@ struct TraceRecord {
     uint64_t number; // from 1
     uint64_t begin;  // ticks
     uint64_t duration;
-    uint32_t call; // the entry that describes it
+    uint32_t call; // index of the entry that describes it
     uint32_t thread;
     int32_t status;
     uint32_t reserved;
-    uint64_t check;              // of everything above
-    uint64_t device_nanoseconds; // stored later, and only if the device tells
-    uint64_t device_check;       // of device_nanoseconds and the number
+    uint64_t check;              // covers everything above
+    uint64_t device_nanoseconds; // stored later, and only if the device reports it
+    uint64_t device_check;       // covers device_nanoseconds and number
 };
 static_assert(sizeof(TraceRecord) == 64); // a cache line
 
-// Where a thread writes its next call. Threads take some numbers at a time, so that they rarely share a cache line.
+// The place of a thread's next call. Threads take several numbers at a time, so they rarely share a cache line.
 struct TraceCursor {
     uint64_t ring = 0; // TraceRing::id
     uint64_t next = 0;

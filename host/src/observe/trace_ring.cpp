@@ -30,13 +30,13 @@ std::atomic<uint64_t> next_id{1};
     fail(path, fmt::format("{}: {}", action, std::generic_category().message(reason)));
 }
 
-// Whether the name still leads to the open file: who removed it had it locked before.
+// True if the name still refers to the open file: a process that removed it held the lock before.
 bool is_named(const std::string &path, const struct stat &opened) {
     struct stat named = {};
     return ::stat(path.c_str(), &named) == 0 && named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
-// What is overwritten has to be a trace.
+// Only a trace may be overwritten.
 void check_content(const std::string &path, int file, const struct stat &status) {
     std::array<char, trace_magic.size()> magic{};
     if (!S_ISREG(status.st_mode)) {
@@ -81,7 +81,7 @@ TraceRing::TraceRing(std::string path, TraceSize size)
       bytes_(trace_header_bytes + size.records * sizeof(TraceRecord) + size.text_bytes),
       id_(next_id.fetch_add(1, std::memory_order_relaxed)), file_(open_file(path_, bytes_)),
       memory_(map(path_, nullptr, bytes_, file_.get())) {
-    // Every page is there before the first call.
+    // Touches every page before the first call.
     std::memset(memory_, 0, static_cast<size_t>(bytes_ - text_bytes_));
     fill_header();
     (void)describe({"calls that there was no room to describe", "", "", "", ""});
@@ -110,7 +110,7 @@ Descriptor TraceRing::open_file(const std::string &path, uint64_t bytes) {
             fail_errno(path, "cannot be looked at", errno);
         }
         if (!is_named(path, status)) {
-            continue; // somebody has just finished with it
+            continue; // another process has just finished with it
         }
         check_content(path, file.get(), status);
         give_all_bytes(path, file.get(), bytes);
@@ -129,7 +129,7 @@ void TraceRing::fill_header() {
     facts.start_nanoseconds = clock_.start_nanoseconds();
     facts.nanoseconds_per_tick = clock_.nanoseconds_per_tick();
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    facts.magic = trace_magic; // last: what has it can be read
+    facts.magic = trace_magic; // last: a file with it is readable
 }
 
 uint32_t TraceRing::describe(const std::array<std::string_view, trace_texts> &texts_of_call) {
@@ -196,7 +196,7 @@ void TraceRing::replace_memory(Descriptor file) {
 }
 
 void TraceRing::leave_to_parent() {
-    replace_memory(Descriptor()); // the parent's lock stays, which has the file open too
+    replace_memory(Descriptor()); // the parent's lock remains, since it has the file open too
 }
 
 void TraceRing::move_to(std::string path) {

@@ -1,4 +1,4 @@
-// A process's own trace, written while it runs: mapped memory of a file, which is there whatever ends the process.
+// A process's own trace, written while it runs: a memory-mapped file, which survives however the process ends.
 #pragma once
 
 #include <array>
@@ -20,23 +20,23 @@ struct TraceSize {
 
 class TraceRing {
   public:
-    // The file has all its bytes before this returns: a disk that is full is an error here, and no signal (SIGBUS) when
-    // a call is written. Throws Error(OPDOCK_INVALID_ARGUMENT) that names the file, also where another trace is being
-    // written to it.
+    // All bytes of the file are allocated before this returns: a full disk is an error here, and no
+    // signal (SIGBUS) when a call is written. Throws Error(OPDOCK_INVALID_ARGUMENT) that names the
+    // file, also if another trace is being written to it.
     TraceRing(std::string path, TraceSize size);
-    // Leaves the file as it is.
+    // Keeps the file as it is.
     ~TraceRing();
     TraceRing(const TraceRing &) = delete;
     TraceRing &operator=(const TraceRing &) = delete;
 
     const std::string &path() const { return path_; }
-    // False for memory that nobody sees, and in a copy of the process that was made without libc's fork.
+    // False for anonymous memory, and in a copy of the process made without libc's fork.
     bool has_own_file() const;
     const TickClock &clock() const { return clock_; }
-    // One at a time, while threads write calls. Returns the entry's number; undescribed_call where there is no room.
+    // One caller at a time, concurrently with add(). Returns the entry's index; undescribed_call if out of room.
     uint32_t describe(const std::array<std::string_view, trace_texts> &texts);
 
-    // [any thread] `cursor` is the thread's own.
+    // [any thread] `cursor` belongs to the thread.
     void add(TraceCursor &cursor, uint32_t call, uint64_t begin, uint64_t end, int32_t status) {
         if (cursor.ring != id_.load(std::memory_order_relaxed) || cursor.next == cursor.end ||
             __atomic_load_n(&header().claimed, __ATOMIC_RELAXED) - cursor.next > n_records_ - chunk) [[unlikely]] {
@@ -50,7 +50,7 @@ class TraceRing {
         made.call = call;
         made.thread = cursor.thread;
         made.status = status;
-        // Atomic, as two threads are at one place where one of them was asleep while the others went round once.
+        // Atomic, since two threads may write one record if one of them slept while the others went round the ring.
         store(record.number, made.number);
         store(record.begin, made.begin);
         store(record.duration, made.duration);
@@ -59,20 +59,20 @@ class TraceRing {
         store(record.status, made.status);
         store(record.check, check_of(made));
     }
-    // The number of the call that the thread wrote last.
+    // The number of the last call that the thread wrote.
     static uint64_t number_of_last(const TraceCursor &cursor) { return cursor.next; }
-    // Dropped where a later call has taken the place.
+    // Dropped if a later call has overwritten the record.
     void set_device_time(uint64_t number, uint64_t nanoseconds);
 
-    // What the file holds, for trace_file.hpp.
+    // The contents of the file, for trace_file.hpp.
     std::string_view bytes() const { return {memory_, static_cast<size_t>(bytes_)}; }
     // Removes the file.
     void remove();
 
-    // In a forked child, whose memory is the parent's file: puts memory that nobody sees in its place, with the same
-    // descriptions.
+    // In a forked child, whose memory is the parent's file: replaces it by anonymous memory with the
+    // same descriptions.
     void leave_to_parent();
-    // Puts a file in the place of such memory. Throws as the constructor does.
+    // Replaces such memory by a file. Throws like the constructor.
     void move_to(std::string path);
 
     static constexpr uint64_t chunk = 32; // records
@@ -88,9 +88,9 @@ class TraceRing {
     }
     char *texts() { return memory_ + trace_header_bytes + n_records_ * sizeof(TraceRecord); }
     void claim(TraceCursor &cursor);
-    // Opens the file, for this process alone, with all its bytes.
+    // Opens the file, exclusively for this process, with all bytes allocated.
     static Descriptor open_file(const std::string &path, uint64_t bytes);
-    // Puts it in the place of the memory, with the same descriptions. No file: memory that nobody sees.
+    // Maps it in place of the memory, with the same descriptions. Without a file: anonymous memory.
     void replace_memory(Descriptor file);
     void fill_header();
 
@@ -99,9 +99,9 @@ class TraceRing {
     const uint64_t text_bytes_;
     const uint64_t bytes_;
     TickClock clock_;
-    std::atomic<uint64_t> id_; // changes when another file takes the place
+    std::atomic<uint64_t> id_; // changes when another file is mapped
     uint32_t n_entries_ = 0;
-    Descriptor file_; // locked as long as it is open
+    Descriptor file_; // locked while open
     char *memory_ = nullptr;
 };
 

@@ -8,7 +8,7 @@
 namespace opdock::core {
 namespace {
 
-// prefer before prefer_vendor: see set_item. A constant, since a forked child may find a static half made.
+// prefer before prefer_vendor: see set_item. A constant, since a forked child may find a half-initialized static.
 constexpr auto all_settings = std::apply(
     [](const auto &...records) {
         return std::array{SettingName{records.name, records.variable}..., prefer_vendor_setting, per_op_setting,
@@ -43,7 +43,7 @@ void set_item(PolicySection &section, std::string_view name, std::string_view va
         }
     });
     if (name == prefer_vendor_setting.name) {
-        const Kind kind = parse_switch(value, place) ? Kind::vendor : Kind::default_; // wrong even when not used
+        const Kind kind = parse_switch(value, place) ? Kind::vendor : Kind::default_; // always validated
         if (!section.prefer) {
             section.prefer = Item<Kind>{kind, source};
         }

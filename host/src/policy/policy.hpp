@@ -1,4 +1,4 @@
-// A policy as one source states it: some items, each with where it was written. policy_stack.hpp puts sources together.
+// The policy of one source: items, each with the place where it was written. policy_stack.hpp combines sources.
 #pragma once
 
 #include <map>
@@ -18,14 +18,14 @@
 
 namespace opdock::core {
 
-// The source of what nobody set. Not "default", which is a kind.
+// The source of items that nobody set. Not "default", which is a kind.
 inline constexpr const char *built_in_source = "built-in";
 
 template<class T>
 struct Item {
     T value;
-    // "PLUGIN_PREFER", "/etc/opdock/policy.yaml:3:9", "built-in". Empty for a setting of the program: the layer that
-    // the policy is put into ("program", "scope") names it.
+    // "PLUGIN_PREFER", "/etc/opdock/policy.yaml:3:9", "built-in". Empty for a setting of the program: then the name of
+    // the policy's layer ("program", "scope") is used.
     std::string source;
 
     bool operator==(const Item &) const = default;
@@ -34,7 +34,7 @@ struct Item {
 using Vendors = std::vector<std::string>; // folded
 using Digests = std::vector<std::string>; // SHA-256, in hexadecimal
 
-// The settings that stand alone (text/settings.def has what each means).
+// The independent settings (text/settings.def documents each).
 struct SettingItems {
 #define SETTING(name, stem, type, ...) std::optional<Item<type>> name;
 #include "text/settings.def"
@@ -43,11 +43,11 @@ struct SettingItems {
     bool operator==(const SettingItems &) const = default;
 };
 
-// The items for all devices, or for one kind or one device. What is not set comes from elsewhere; an empty list that is
-// set is a list of nobody.
+// Items for all devices, for one kind or for one device. An unset item comes from elsewhere; a list that is set but
+// empty means no vendors.
 struct PolicySection : SettingItems {
     std::map<std::string, Item<Order>, std::less<>> per_op;
-    // What an implementation has to promise: for every op, and for single ones beside that.
+    // Contracts required of implementations: for every op, and additional ones for single ops.
     std::optional<Item<Contracts>> require;
     std::map<std::string, Item<Contracts>, std::less<>> require_per_op;
 
@@ -56,11 +56,11 @@ struct PolicySection : SettingItems {
 
 template<class T>
 struct SettingRecord {
-    std::string_view name; // in files, and of a program's
-    Variable variable;     // of the environment
+    std::string_view name; // in policy files and in a program's settings
+    Variable variable;     // in the environment
     std::optional<Item<T>> SettingItems::*member;
     T (*read)(std::string_view value, const Place &place);
-    std::optional<T> built_in; // what holds where nobody set it; none: nothing does
+    std::optional<T> built_in; // the value if nobody set it; nullopt: no value
 };
 
 namespace settings {
@@ -78,7 +78,7 @@ inline constexpr std::tuple all = {
 
 } // namespace settings
 
-// Those that are no record: another spelling of prefer, and two that also have items for single ops.
+// Settings without a record: another spelling of prefer, and two that also have items for single ops.
 struct SettingName {
     std::string_view name;
     Variable variable;
@@ -92,7 +92,7 @@ void for_each_setting(Work work) {
     std::apply([&](const auto &...records) { (work(records), ...); }, settings::all);
 }
 
-// As above, and for what `require` asks of every op: a member alone.
+// Like for_each_setting, and for the contracts that `require` demands of every op: passes only the member.
 template<class Work>
 void for_each_member(Work work) {
     for_each_setting([&](const auto &record) { work(record.name, record.member); });
@@ -103,13 +103,13 @@ struct Policy {
     PolicySection everywhere;
     // By "cuda" or "cuda:0" (folded). Within one policy the most specific section that has an item wins.
     std::map<std::string, PolicySection, std::less<>> devices;
-    // Only what is known when plugins are looked for counts: neither the program's policy, which needs an open host,
-    // nor a thread's scope has these.
+    // Used only from sources that are known when plugins are searched: neither the program's policy, which needs an
+    // open host, nor a thread's scope has these items.
     std::optional<Item<Trust>> trust;
     std::optional<Item<Digests>> trusted_sha256;
-    // Whose kinds default and reference count as opdock's own do: folded ids of plugins and names of vendors.
+    // Folded plugin ids and vendor names whose kinds default and reference count like opdock's own.
     std::optional<Item<Vendors>> default_plugins;
-    // Nothing below this policy counts: an item it lacks has its default. So is the effective policy of a thread.
+    // Ignore all layers below this policy: a missing item has its default. True for the effective policy of a thread.
     bool complete = false;
 
     bool operator==(const Policy &) const = default;
@@ -122,17 +122,17 @@ struct Setting {
     std::string value;
 };
 
-// Settings of a program, which are setting_names(), with the values of the environment variables. Throws
-// Error(OPDOCK_INVALID_POLICY) that names setting and column.
+// `settings`: names from setting_names(), values as in the environment variables. Throws Error(OPDOCK_INVALID_POLICY)
+// that names setting and column.
 Policy policy_from_settings(std::span<const Setting> settings);
 
 Policy policy_from_environment(const Environment &environment);
 
-// The names of the settings, for messages and files.
+// Names of the settings, for messages and files.
 std::span<const std::string_view> setting_names();
 
-// Writes one of the settings of setting_names(), spelled as in the environment, into `section`. PREFER_VENDOR yields to
-// a PREFER already there, and must therefore come after it.
+// Sets one of setting_names() in `section` to a value spelled as in the environment. PREFER_VENDOR does not replace an
+// existing PREFER, and must therefore be set after it.
 void set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
               const std::string &source);
 

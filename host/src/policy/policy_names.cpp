@@ -58,7 +58,7 @@ class Check {
         }
     }
 
-    // `everywhere` is what the section would say if nobody had written it.
+    // `everywhere`: the items that would hold for the device without this section.
     void device(const std::string &name, const PolicySection &section, const PolicySection &everywhere) {
         const std::string type = name.substr(0, name.find(':'));
         if (known_.device_types.contains(type) || is_dlpack_type(type)) {
@@ -66,7 +66,7 @@ class Check {
         }
         const std::string source = source_of(section, everywhere);
         std::vector<std::string_view> types = views(known_.device_types);
-        types.insert(types.end(), {"cuda", "rocm"}); // of opdock's own plugins, which may not be there
+        types.insert(types.end(), {"cuda", "rocm"}); // of opdock's own plugins, which may not be present
         add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +
                 ": no loaded plugin is for device type " + quote(type) + (hints() ? did_you_mean(type, types) : ""),
             true);
@@ -75,11 +75,11 @@ class Check {
     std::vector<UnknownName> take() { return std::move(problems_); }
 
   private:
-    // Looking for what was meant takes time, which a file with thousands of slips would take again and again.
+    // Finding suggestions takes time, and a file may have thousands of mistakes.
     bool hints() const { return problems_.size() < 100; }
 
-    // One environment serves machines with different plugins: who is allowed and not there is missed only where nobody
-    // is left.
+    // One environment serves machines with different plugins: missing allowed vendors are reported only if none of the
+    // allowed vendors is present.
     bool has_known(const std::optional<Item<Vendors>> &item) const {
         return item && std::any_of(item->value.begin(), item->value.end(), [&](const std::string &name) {
                    return contains_vendor(vendors_, name) || contains_vendor(views(known_.other_vendors), name);
@@ -96,7 +96,7 @@ class Check {
         }
     }
 
-    // Of the first item that the section has of its own.
+    // The source of the first item that is the section's own.
     static std::string source_of(const PolicySection &section, const PolicySection &everywhere) {
         std::string source;
         const auto look_at = [&](const auto &item, const auto &above) {
@@ -149,7 +149,7 @@ class Check {
         }
     }
 
-    // A flattened policy repeats items in its device sections.
+    // Reports each problem once: a flattened policy repeats items in its device sections.
     void add(std::string problem, bool fulfilled = false, bool misspelt = false) {
         if (seen_.insert(problem).second) {
             problems_.push_back({std::move(problem), fulfilled, misspelt});
@@ -160,7 +160,7 @@ class Check {
     std::vector<std::string_view> vendors_;
     std::vector<std::string_view> ops_;
     std::vector<UnknownName> problems_;
-    std::unordered_set<std::string> seen_; // of these
+    std::unordered_set<std::string> seen_; // problems already reported
 };
 
 } // namespace

@@ -1,5 +1,5 @@
-// Names in a policy that nothing loaded answers to. Found once plugins are known: a warning each, or in strict mode an
-// error, except where the policy is fulfilled all the same. Of an enforced policy, an error where they are misspelt.
+// Names in a policy that nothing loaded has. Checked once plugins are known: a warning each, or an error in strict
+// mode, unless the policy is fulfilled anyway. In an enforced policy, misspelt names are errors.
 #pragma once
 
 #include <map>
@@ -12,24 +12,24 @@
 namespace opdock::core {
 
 struct KnownNames {
-    std::map<std::string, std::set<std::string, std::less<>>, std::less<>> impl_ids; // of each op that is declared
-    std::set<std::string, std::less<>> vendors; // of implementations of kind vendor, and registered ones
-    // Of plugins that bring no such implementation: no token of an order names them.
+    std::map<std::string, std::set<std::string, std::less<>>, std::less<>> impl_ids; // of each declared op
+    std::set<std::string, std::less<>> vendors; // of implementations of kind vendor, and registered vendors
+    // Vendors of plugins without implementations of kind vendor: no order token names them.
     std::set<std::string, std::less<>> other_vendors;
-    std::set<std::string, std::less<>> device_types = {}; // folded; DLPack's names need not be among them
+    std::set<std::string, std::less<>> device_types = {}; // folded; DLPack's names may be omitted
 };
 
 struct UnknownName {
-    std::string problem; // a sentence that names where it was written and the nearest known name
-    // Who is denied and not there does not serve, who is allowed and not there leaves it to others of the list, and a
-    // device that is not there is not used.
+    std::string problem; // a sentence with the place of the name and the nearest known name
+    // True if the policy holds despite the unknown name: a missing denied vendor serves nothing, other vendors of an
+    // allow list may serve instead of a missing one, and a missing device is not used.
     bool fulfilled = false;
-    // It cannot be right: an op that is not standard and does not bear a vendor's name. What bears one (acme.fancy),
-    // and a device type, may come with a plugin that another process or another machine loads.
+    // True if the name cannot be right: a non-standard op without a vendor's prefix. Names with one (acme.fancy), and
+    // device types, may come with a plugin that another process or another machine loads.
     bool misspelt = false;
 };
 
-// In a stable order.
+// Returned in a stable order.
 std::vector<UnknownName> unknown_names(const Policy &policy, const KnownNames &known);
 
 } // namespace opdock::core

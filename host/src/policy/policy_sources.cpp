@@ -18,9 +18,9 @@ PolicyPtr shared(Policy policy) {
     return std::make_shared<const Policy>(std::move(policy));
 }
 
-// Only a file that is certainly not there is passed over: one that cannot be read, such as a link to a disk that is not
-// mounted, or one in a folder that is such a link, may hold an enforced policy. A file in the place of the folder may
-// be a policy that was put there by mistake.
+// True only if the file is certainly missing: an unreadable file, such as a link to a disk that is not mounted, or a
+// file in a folder that is such a link, may hold an enforced policy. A file in place of the folder may be a misplaced
+// policy.
 bool is_absent(const std::string &path) {
     struct stat status = {};
     std::filesystem::path place = path;
@@ -33,7 +33,7 @@ bool is_absent(const std::string &path) {
     return place != path && stat(place.c_str(), &status) == 0;
 }
 
-// The file's own errors name the file; whoever set the variable long ago must be reminded of it.
+// Errors in the file name only the file; this adds the variable, which may have been set long ago.
 PolicyFile read_named_file(const std::string &path, const std::string &variable) {
     try {
         return read_policy_file(path, Enforce::refuse);
@@ -42,8 +42,8 @@ PolicyFile read_named_file(const std::string &path, const std::string &variable)
     }
 }
 
-// Whoever may write to a file may change what it says of trust: such a file grants none. What it requires stays
-// required, since to ignore that would let in what the file keeps out. Returns what was ignored, "" for nothing.
+// Whoever may write to a file could change what it trusts: such a file grants no trust. Its requirements stay in force,
+// since ignoring them would admit what the file excludes. Returns what was ignored, "" for nothing.
 std::string drop_trust_of(Policy &policy) {
     std::string dropped;
     if (policy.trust && policy.trust->value != Trust::require) {
@@ -61,7 +61,7 @@ std::string drop_trust_of(Policy &policy) {
     return dropped;
 }
 
-// By the rules that trusted keys obey. Nothing is said of a file that says nothing of trust.
+// Applies the rules for trusted keys to files that have trust items; ignores all other files.
 void judge_place(const std::string &path, PolicyFile &file, std::vector<std::string> &faults) {
     const auto speaks_of_trust = [](const Policy &policy) {
         return policy.trust || policy.trusted_sha256 || policy.default_plugins;

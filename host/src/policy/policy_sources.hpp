@@ -1,4 +1,4 @@
-// Reads the policy from everywhere outside the program.
+// Reads the policy from all sources outside the program.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace opdock::core {
 inline constexpr const char *system_policy_file = "/etc/opdock/policy.yaml";
 
 struct LoadedPolicy {
-    PolicyStack stack; // enforce, environment, config and system filled in; the rest is the program's
+    PolicyStack stack; // with enforce, environment, config and system; the program sets the rest
     std::vector<std::string> warnings;
 };
 
-// Throws Error(OPDOCK_INVALID_POLICY) when a source is wrong, for an unknown key that may be meant to enforce
-// something, and for any when the result is strict; nothing is changed then, so that a reload leaves the old policy in
-// force. `system_file` need not exist.
+// Throws Error(OPDOCK_INVALID_POLICY) if a source is invalid, for an unknown key that may be meant to enforce
+// something, and for any unknown key if the result is strict; nothing is changed then, so that a failed reload leaves
+// the old policy in force. `system_file` need not exist.
 LoadedPolicy load_policy(const Environment &environment, const std::string &system_file = system_policy_file);
 
 } // namespace opdock::core

@@ -11,7 +11,7 @@ namespace {
 
 struct Layer {
     const Policy *policy;
-    const char *name; // the source of items that have none of their own
+    const char *name; // the source of items without a source of their own
 };
 
 std::vector<Layer> layers_of(const PolicyStack &stack) {
@@ -40,7 +40,7 @@ std::vector<Layer> layers_of(const PolicyStack &stack) {
     return layers;
 }
 
-// The sections that concern a device, most specific first; "" is `everywhere`.
+// Keys of the sections that apply to a device, most specific first; "" is `everywhere`.
 using SectionKeys = std::vector<std::string>;
 
 SectionKeys keys_of(std::string_view device_type, std::int32_t index) {
@@ -72,7 +72,7 @@ const PolicySection *section_of(const Policy &policy, const std::string &key) {
     return found == policy.devices.end() ? nullptr : &found->second;
 }
 
-// The highest layer's most specific item. `get` returns a pointer to a section's item, or null.
+// The most specific item of the highest layer that has one. `get` returns a pointer to a section's item, or null.
 template<class T, class Get>
 std::optional<Item<T>> find_item(const std::vector<Layer> &layers, const SectionKeys &keys, Get get) {
     for (const Layer &layer : layers) {
@@ -105,7 +105,7 @@ std::optional<Item<T>> find_item(const std::vector<Layer> &layers, const Section
     });
 }
 
-// The same, or what holds where nobody set it.
+// Like find_item, but falls back to the built-in value.
 template<class T>
 std::optional<Item<T>> in_force(const std::vector<Layer> &layers, const SectionKeys &keys,
                                 const SettingRecord<T> &setting) {
@@ -274,9 +274,9 @@ Policy PolicyStack::flattened() const {
     }
     policy.default_plugins = default_plugins();
     policy.everywhere = section_in_force(layers, keys_of(""), ops);
-    // A section states everything that is in force there, so that a higher layer's items for all devices keep their
-    // place above a lower layer's section. One that says what its type says already is left out; "cuda" comes before
-    // "cuda:0" in the set.
+    // Each section contains everything in force for its device, so that a higher layer's items for all devices keep
+    // precedence over a lower layer's section. A section equal to that of its type is omitted; "cuda" sorts before
+    // "cuda:0".
     for (const std::string &device : devices) {
         PolicySection section = section_in_force(layers, keys_of(device), ops);
         const PolicySection *above = &policy.everywhere;

@@ -15,7 +15,7 @@ namespace {
 
 using Type = YamlNode::Type;
 
-// The number of vendors, ops and tokens of orders that a section lists.
+// Number of vendors, ops and order tokens that a section lists.
 std::size_t weight(const PolicySection &section) {
     std::size_t sum = (section.allow_vendors ? section.allow_vendors->value.size() : 0) +
                       (section.deny_vendors ? section.deny_vendors->value.size() : 0) + section.require_per_op.size();
@@ -29,7 +29,7 @@ class Reader {
   public:
     Reader(const std::string &name, PolicyFile &file) : name_(name), file_(file) {}
 
-    // A map of items, into policy.everywhere, and `devices`. What `extra` names is the caller's.
+    // Reads a map of items into policy.everywhere, and `devices`. Leaves keys in `extra` to the caller.
     void policy(const YamlNode &map, Policy &policy, Enforce here, Enforce below, std::string_view extra = {}) {
         const std::array others = {std::string_view("devices"), trust_key, digests_key, default_plugins_key, extra};
         is_enforced_ = below == Enforce::accept;
@@ -64,8 +64,8 @@ class Reader {
         return nullptr;
     }
 
-    // The host works out what is in force for each section anew: a small file with thousands of them, below long lists,
-    // would take minutes and gigabytes. A thousandth of this is usual.
+    // The host computes the policy in force separately for each section: a small file with thousands of sections, below
+    // long lists, would take minutes and gigabytes. Usual files have a thousandth of this limit.
     void bound(const Policy &policy, const YamlNode &devices) const {
         constexpr std::size_t most = 100'000;
         std::set<std::string_view> ops;
@@ -95,7 +95,7 @@ class Reader {
         }
     }
 
-    // An absent map (a key with everything below it commented out) is an empty one.
+    // The entries of a map. A null value (a key with everything below it commented out) is an empty map.
     const std::vector<YamlEntry> &entries(const YamlNode &node, const char *expected) const {
         if (node.type != Type::map && node.type != Type::null) {
             reject(place(node), 0, std::string("expected ") + expected + ", found " + describe(node));
@@ -111,12 +111,12 @@ class Reader {
     }
 
   private:
-    static constexpr std::string_view op_backends = "op_backends"; // as plugins of vLLM and SGLang spell per_op
+    static constexpr std::string_view op_backends = "op_backends"; // per_op as spelled by plugins of vLLM and SGLang
     static constexpr std::string_view trust_key = "trust";
     static constexpr std::string_view digests_key = "trusted_sha256";
     static constexpr std::string_view default_plugins_key = "default_plugins";
 
-    // What concerns the whole process.
+    // Reads items that apply to the whole process.
     void of_process(const YamlNode &map, Policy &policy) const {
         for (const auto &[key, value] : entries(map, "a map of settings")) {
             const std::string source = source_at(key);
@@ -143,7 +143,7 @@ class Reader {
         return result;
     }
 
-    // What `others` names is not the section's, but may stand beside it.
+    // Reads a section. Keys in `others` are not the section's, but may appear beside its keys.
     void section(const YamlNode &map, PolicySection &section, std::span<const std::string_view> others) {
         const YamlNode *prefer_vendor = nullptr;
         const YamlNode *prefer_vendor_key = nullptr;
@@ -151,7 +151,7 @@ class Reader {
         Faults faults;
         const auto item = [&](const YamlNode &key, const YamlNode &value) {
             const std::string source = source_at(key);
-            if (key.text == prefer_vendor_setting.name) { // after prefer, wherever it stands
+            if (key.text == prefer_vendor_setting.name) { // applied after prefer, wherever it appears
                 prefer_vendor = &value;
                 prefer_vendor_key = &key;
             } else if (key.text == per_op_setting.name || key.text == op_backends) {
@@ -180,13 +180,13 @@ class Reader {
         faults.raise();
     }
 
-    // False where no setting has this name.
+    // False if no setting has this name.
     bool set(PolicySection &section, const std::string &name, const YamlNode &value, const std::string &source) const {
         bool is_one = false;
         for_each_setting([&]<class T>(const SettingRecord<T> &record) {
             if (record.name == name) {
                 is_one = true;
-                if constexpr (std::is_same_v<T, Vendors>) { // which a file may write as a list of YAML
+                if constexpr (std::is_same_v<T, Vendors>) { // files may also write it as a YAML list
                     section.*record.member = Item<T>{vendors(value), source};
                 } else {
                     section.*record.member = Item<T>{record.read(scalar(value), place(value)), source};
@@ -264,7 +264,7 @@ class Reader {
         faults.raise();
     }
 
-    // A list of contracts, and of maps from ops to more of them.
+    // Reads a list of contracts and of maps from ops to further contracts.
     void require(const YamlNode &node, PolicySection &section, const std::string &source) const {
         if (node.type == Type::scalar) {
             set_item(section, "require", node.text, place(node), source);
@@ -272,7 +272,7 @@ class Reader {
             require_per_op(node, section);
         } else if (node.type == Type::sequence) {
             const Contracts of_all = contracts(node, &section);
-            if (of_all.flags != 0 || node.items.empty()) { // it does not speak of single ops alone
+            if (of_all.flags != 0 || node.items.empty()) { // it does not apply to single ops only
                 section.require = Item<Contracts>{of_all, source};
             }
         } else {
@@ -290,7 +290,7 @@ class Reader {
         }
     }
 
-    // Maps among them are taken into `section`, where there is one.
+    // Reads contracts. Maps in the list are added to `section`, if there is one.
     Contracts contracts(const YamlNode &node, PolicySection *section = nullptr) const {
         if (node.type == Type::scalar) {
             return parse_contracts(node.text, place(node));
@@ -334,7 +334,7 @@ class Reader {
         return result;
     }
 
-    // "cuda" or "cuda:0", folded.
+    // Returns "cuda" or "cuda:0", folded.
     std::string device_name(const YamlNode &key, const Policy &policy) const {
         const std::string text = folded(key.text);
         const std::size_t colon = std::min(text.find(':'), text.size());
@@ -385,8 +385,8 @@ class Reader {
 
     const std::string &name_;
     PolicyFile &file_;
-    bool may_enforce_ = false; // what is being read
-    bool is_enforced_ = false; // it stands below `enforce`
+    bool may_enforce_ = false; // in the file being read
+    bool is_enforced_ = false; // inside `enforce`
 };
 
 } // namespace

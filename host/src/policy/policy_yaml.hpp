@@ -26,17 +26,17 @@ namespace opdock::core {
 struct PolicyFile {
     Policy policy;
     Policy enforce;
-    // "FILE:LINE:COLUMN: unknown key 'x'; did you mean 'y'?": for the caller to log, or in strict mode to refuse.
+    // "FILE:LINE:COLUMN: unknown key 'x'; did you mean 'y'?": for the caller to log, or to refuse in strict mode.
     std::vector<std::string> unknown_keys;
-    // Those of them that may be meant to enforce something: in a file that may have `enforce`, at its top level and
-    // below that.
+    // Those unknown keys that may be meant to enforce something: in a file that may have `enforce`, keys at its top
+    // level and inside `enforce`.
     std::vector<std::string> unknown_enforced;
 };
 
-// Whether the file may have an `enforce` section. Elsewhere it counts as an unknown key.
+// Whether the file may have an `enforce` section. In other files it is an unknown key.
 enum class Enforce { refuse, accept };
 
-// `name` stands for the file in messages and sources. Throws Error(OPDOCK_INVALID_POLICY).
+// `name` denotes the file in messages and sources. Throws Error(OPDOCK_INVALID_POLICY).
 PolicyFile parse_policy_file(std::string_view text, const std::string &name, Enforce enforce);
 
 PolicyFile read_policy_file(const std::string &path, Enforce enforce);

@@ -91,7 +91,7 @@ bool ChildProcess::ended() const {
     siginfo_t info{};
     const auto failed =
         TEMP_FAILURE_RETRY(waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT));
-    if (failed != 0 && errno != ECHILD) { // which it is when somebody else reaped the child
+    if (failed != 0 && errno != ECHILD) { // ECHILD: other code has reaped the child
         throw ChannelFailure("waitid", errno);
     }
     return failed != 0 || info.si_pid != 0;
@@ -116,7 +116,7 @@ ProcessEnd ChildProcess::reap() {
         siginfo_t info{};
         const auto watched =
             TEMP_FAILURE_RETRY(waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT));
-        if (watched == 0 || errno != ECHILD) { // while it is not reaped, no other group can have its number
+        if (watched == 0 || errno != ECHILD) { // until it is reaped, no other group can have its number
             kill(-process_, SIGKILL);
         }
         const auto reaped = TEMP_FAILURE_RETRY(waitpid(process_, &end_.status, 0));
@@ -124,7 +124,7 @@ ProcessEnd ChildProcess::reap() {
         const bool is_said =
             TEMP_FAILURE_RETRY(read(status_.get(), &said, sizeof said)) == static_cast<ssize_t>(sizeof said);
         end_.confined = !is_said || said != OPDOCK_PROBE_UNCONFINED;
-        // The program may reap every child itself, or ignore SIGCHLD.
+        // The program may reap all children itself, or ignore SIGCHLD.
         end_.known = reaped == process_ || is_said;
         end_.status = reaped == process_ ? end_.status : said;
         process_ = -1;

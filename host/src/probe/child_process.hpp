@@ -1,5 +1,5 @@
-// A program that runs in a process of its own, for a limited time: plugin-probe, and what vendors name to ask for their
-// device.
+// A program that runs in a separate process for a limited time: plugin-probe, and the commands with which vendors query
+// their devices.
 #pragma once
 
 #include <chrono>
@@ -13,31 +13,31 @@
 
 namespace opdock::core {
 
-// How a process ended.
+// The end of a process.
 struct ProcessEnd {
     bool in_time = true;
-    int status = 0;       // as waitpid gives it; of no meaning when the process was killed, or reaped by somebody else
-    bool known = true;    // not where what watches it was killed, and the program takes the ends of all children
-    bool confined = true; // else nothing was run: the kernel has no more for this program of what confines a process
+    int status = 0;       // as from waitpid; meaningless if the process was killed here, or reaped by other code
+    bool known = true;    // false if its keeper was killed and the program reaps all children itself
+    bool confined = true; // false: nothing was run, because this program has reached the kernel's limits of confinement
 };
 
-// ", with exit code 3", ", by signal 11 (Segmentation fault)"; "" when it is not known.
+// ", with exit code 3", ", by signal 11 (Segmentation fault)"; "" if unknown.
 std::string how_it_ended(const ProcessEnd &end);
 
-// The same descriptor, closed on exec, out of the way of the numbers that a child gives its own, and of standard
-// streams that are closed.
+// Moves the descriptor, with close-on-exec, above the numbers that a child assigns and those of standard streams, which
+// may be closed.
 int moved_up(int descriptor);
 
-// The child writes, and the host reads what is there.
+// A pipe to which the child writes and from which the host reads.
 struct Pipe {
     Descriptor ours;
     Descriptor theirs;
 
-    // Null, or the call that failed, with errno.
+    // Returns null, or the name of the call that failed, with errno set.
     const char *open();
 };
 
-// What a system call that must not fail returned as errno. It says something of the machine, not of the program.
+// The errno of a system call that must not fail. It indicates a problem of the machine, not of the program.
 struct ChannelFailure : std::exception {
     ChannelFailure(const char *failed, int error) : call(failed), code(error) {}
     const char *what() const noexcept override { return call; }
@@ -46,12 +46,12 @@ struct ChannelFailure : std::exception {
     int code;
 };
 
-// The reason that messages give for a process that was not confined.
+// The reason in messages for a process that was not confined.
 extern const char *const not_confined;
 
-// A session of its own, so that its children can be killed with it, and so that the terminal and the priority of the
-// host's session are not its; signals as a new program finds them; no descriptor but the ones it is given, and nothing
-// to read.
+// Settings of a child: a new session, so that its children can be killed with it, and so that it has neither the
+// host's terminal nor its session's priority; default signal handling; only the descriptors that it is given, and
+// empty input.
 class ChildStart : public Spawn {
   public:
     ChildStart();
@@ -61,33 +61,33 @@ class ChildProcess {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // `status` is where the process itself writes how it ends, for programs that take the ends of all children.
+    // `status`: the pipe to which the process itself writes its end, for programs that reap all children.
     ChildProcess(pid_t process, Descriptor status);
-    // Whatever it started goes with it.
+    // Also ends everything that the process started.
     ~ChildProcess();
     ChildProcess(const ChildProcess &) = delete;
     ChildProcess &operator=(const ChildProcess &) = delete;
 
-    // Readable when it has ended; -1 where the kernel has no handles for processes.
+    // Readable when the process has ended; -1 if the kernel has no process descriptors.
     int handle() const { return handle_.get(); }
-    // How long to poll, in milliseconds: without a handle, look often.
+    // Maximum poll time in milliseconds: short if there is no handle.
     int longest_wait(int milliseconds) const { return handle() >= 0 ? milliseconds : 2; }
     // Throws ChannelFailure.
     bool ended() const;
-    // True when it ended before the deadline. Throws ChannelFailure.
+    // True if it ended before the deadline. Throws ChannelFailure.
     bool wait_until(Clock::time_point deadline) const;
-    // Kills what is left and tells how the process ended.
+    // Kills what is left and returns how the process ended.
     ProcessEnd reap();
 
   private:
     pid_t process_;
     Descriptor handle_;
     Descriptor status_;
-    long timer_slack_; // of the thread, which may let its timers be late by seconds; they are in time meanwhile
+    long timer_slack_; // saved from the thread, which may allow delays of seconds; reduced meanwhile
     ProcessEnd end_;
 };
 
-// 0 when it is past, else at least 1.
+// 0 if the deadline has passed, otherwise at least 1.
 int milliseconds_until(ChildProcess::Clock::time_point deadline);
 
 } // namespace opdock::core

@@ -35,8 +35,8 @@ std::vector<std::string> words_of(const std::string &command) {
     return words;
 }
 
-// The program's path; empty where no absolute folder of PATH has it. What is relative would be looked for in whatever
-// folder the process works in.
+// The program's path; empty if no absolute folder of PATH contains it. A relative folder would depend on the current
+// working directory.
 std::string find_program(const std::string &name) {
     if (name.find('/') != std::string::npos) {
         return name;
@@ -53,10 +53,10 @@ std::string find_program(const std::string &name) {
     return {};
 }
 
-// The dynamic loader that a program asks for (PT_INTERP); "" where it asks for none.
+// The dynamic loader that a program requests (PT_INTERP); "" if it requests none.
 template<class Header, class Segment>
 std::string loader_of(int file) {
-    constexpr std::size_t longest = 4096; // with its NUL, as Linux has it
+    constexpr std::size_t longest = 4096; // including its NUL, as in Linux
     Header header{};
     Segment segment{};
     if (::pread(file, &header, sizeof header, 0) != sizeof header || header.e_phentsize != sizeof segment) {
@@ -73,8 +73,8 @@ std::string loader_of(int file) {
     return {};
 }
 
-// The program that Linux runs for another one: for a script, by its first line, or a dynamic loader; "" for any other
-// file.
+// The program that Linux runs in order to execute this one: a script's interpreter or a dynamic loader; "" for all
+// other files.
 std::string interpreter_of(const std::string &program) {
     const Descriptor file(::open(program.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     char text[256];
@@ -91,9 +91,9 @@ std::string interpreter_of(const std::string &program) {
     return words.empty() ? "" : words.front();
 }
 
-// Why the program, or one that it is read by, is not to be run; "" when they may.
+// Returns why the program, or one of its interpreters, must not be run; "" if all may be run.
 std::string judge_programs(std::string program, const JudgeProgram &judge) {
-    constexpr int most = 5; // Linux goes no further
+    constexpr int most = 5; // Linux's own limit
     for (int i = 0; i < most && !program.empty(); ++i) {
         if (!program.starts_with('/')) {
             return fmt::format("the path of its interpreter, '{}', is relative", program);
@@ -106,8 +106,8 @@ std::string judge_programs(std::string program, const JudgeProgram &judge) {
     return {};
 }
 
-// The folders of a list that are absolute and that `judge` finds no fault of, so that what the command runs and loads
-// by its name is not somebody else's. Which folder "$LIB" and the like are part of the dynamic loader alone knows.
+// The folders of a list that are absolute and that `judge` accepts, so that other users cannot supply what the command
+// runs or loads by name. Excludes folders with "$LIB" and the like, which only the dynamic loader can resolve.
 template<class Judge>
 std::string safe_folders(std::string_view list, std::string_view separators, Judge judge) {
     std::string safe;
@@ -120,7 +120,7 @@ std::string safe_folders(std::string_view list, std::string_view separators, Jud
     return safe;
 }
 
-// The program's environment, with such folders alone. PATH is always set: shells have one of their own otherwise.
+// The program's environment, restricted to such folders. PATH is always set: otherwise shells use a default.
 std::vector<std::string> environment_of_command() {
     constexpr std::string_view programs = "PATH=", libraries = "LD_LIBRARY_PATH=";
     PathRules rules;
@@ -184,7 +184,7 @@ std::string run_device_query(const std::string &command, const std::string &prob
     }
     arguments.push_back(nullptr);
     std::vector<std::string> texts = secure ? std::vector<std::string>() : environment_of_command();
-    std::vector<char *> environment(texts.size() + 1); // and a null
+    std::vector<char *> environment(texts.size() + 1); // with a terminating null
     std::transform(texts.begin(), texts.end(), environment.begin(), [](std::string &text) { return text.data(); });
     Pipe status;
     if (const char *failed = status.open()) {

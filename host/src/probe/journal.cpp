@@ -26,13 +26,13 @@ namespace opdock::core {
 namespace {
 
 constexpr std::uint32_t magic = 0x336a706f; // "opj3"
-constexpr std::size_t n_slots = 128;        // threads that do one of these things at once
+constexpr std::size_t n_slots = 128;        // number of threads that do one of these at once
 constexpr std::size_t text_bytes = 976;
 constexpr const char *suffix = ".journal";
 
-// Where numbers of processes mean the same: a namespace of one boot of one machine.
+// The scope of process numbers: a PID namespace of one boot of one machine.
 struct ProcessNumbers {
-    std::array<char, 40> boot; // empty when nobody tells
+    std::array<char, 40> boot; // empty if unknown
     std::uint64_t name_space;
 
     bool operator==(const ProcessNumbers &) const = default;
@@ -43,7 +43,7 @@ ProcessNumbers numbers_here() {
     struct stat status = {};
     const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     if (file >= 0) {
-        // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): such a file has its text at hand
+        // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): reading such a file does not block
         const ssize_t got = TEMP_FAILURE_RETRY(read(file, here.boot.data(), here.boot.size() - 1));
         close(file);
         if (got > 0 && stat("/proc/self/ns/pid", &status) == 0) {
@@ -56,12 +56,12 @@ ProcessNumbers numbers_here() {
 
 } // namespace
 
-// As it lies in the file.
+// Layout in the file.
 struct Journal::Slot {
     std::uint32_t doing; // 0: free; written last
-    std::uint32_t taken; // by a thread that is writing it or whose entry it is
+    std::uint32_t taken; // nonzero if a thread is writing it or owns its entry
     FileIdentity file;
-    std::array<char, text_bytes> text; // path, op and impl_id, a NUL after each
+    std::array<char, text_bytes> text; // path, op and impl_id, each followed by a NUL
 };
 
 struct Journal::File {
@@ -74,7 +74,7 @@ struct Journal::File {
 
 namespace {
 
-// Held by the open file and not by the process: another host of this process finds it taken too.
+// The lock belongs to the open file and not to the process, so it also excludes other hosts of this process.
 bool lock(int descriptor) {
     struct flock whole = {};
     whole.l_type = F_WRLCK;
@@ -82,7 +82,7 @@ bool lock(int descriptor) {
     return fcntl(descriptor, F_OFD_SETLK, &whole) == 0;
 }
 
-// False when nobody can tell.
+// False if unknown.
 bool has_ended(std::int64_t process, const ProcessNumbers &numbers, const ProcessNumbers &here) {
     return numbers.name_space != 0 && numbers == here && process > 0 && kill(static_cast<pid_t>(process), 0) != 0 &&
            errno == ESRCH;
@@ -94,12 +94,12 @@ bool is_only_thread() {
     return !error && thread.increment(error) == std::filesystem::directory_iterator();
 }
 
-// How much there was; -1 when it cannot be read.
+// The number of bytes read; -1 if it cannot be read.
 ssize_t read_begin(int descriptor, void *into, std::size_t size) {
     return TEMP_FAILURE_RETRY(pread(descriptor, into, size, 0));
 }
 
-// "4711-a1B2c3.journal", as Journal::file names them.
+// True for names like "4711-a1B2c3.journal", as Journal::file makes them.
 bool is_named_as_ours(std::string_view name) {
     constexpr std::string_view digits = "0123456789";
     constexpr std::size_t n_random = 6;
@@ -108,13 +108,13 @@ bool is_named_as_ours(std::string_view name) {
            name.size() == dash + 1 + n_random + std::strlen(suffix);
 }
 
-// A regular file of this user's.
+// True for a regular file of this user.
 bool is_own_file(int descriptor) {
     struct stat status = {};
     return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == own_user();
 }
 
-// The three texts of an entry, whatever the bytes are.
+// Parses the three texts of an entry; any bytes are accepted.
 JournalEntry entry_of(std::uint32_t doing, const FileIdentity &plugin, std::string_view text) {
     JournalEntry entry;
     entry.doing = static_cast<JournalEntry::Doing>(doing);
@@ -183,9 +183,9 @@ Journal::File *Journal::file() {
         warn(errno);
         return nullptr;
     }
-    // The program's standard streams may be closed, and what it writes there would come into the file.
+    // Move it up: the program's standard streams may be closed, and its output would then go into the file.
     descriptor_ = moved_up(opened.get());
-    // The room is taken now: writing to a mapping of a file on a full disk would kill the process.
+    // Allocate the space now: on a full disk, writing to a mapping would kill the process.
     int code = descriptor_ < 0 || !lock(descriptor_) || ftruncate(descriptor_, 0) != 0 ? errno : 0;
     code = code != 0 ? code : posix_fallocate(descriptor_, 0, sizeof(File));
     if (code == 0) {
@@ -241,11 +241,11 @@ Journal::Open Journal::write(const JournalEntry &entry) {
 
 void Journal::leave_to_parent() {
     if (File *file = file_.exchange(nullptr)) {
-        // In its place comes memory of this process: the entry of what it was forked in is closed here as well. It
-        // stays for good. The lock stays with the parent's descriptor.
+        // Replace it by private memory: the entry during which the process was forked is also closed here. It is never
+        // freed. The lock stays with the parent's descriptor.
         void *const own =
             mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        (void)own; // where the kernel has no memory for it, the parent's stays there
+        (void)own; // without memory for it, the parent's mapping stays
         close(std::exchange(descriptor_, -1));
     }
     tried_ = false;
@@ -254,7 +254,7 @@ void Journal::leave_to_parent() {
 std::vector<Death> Journal::collect(const std::string &folder) {
     std::vector<Death> deaths;
     if (!fault_of_own_folder(folder).empty()) {
-        return deaths; // whoever wrote them
+        return deaths; // anybody could have written them
     }
     std::vector<std::string> names;
     std::error_code error;
@@ -279,13 +279,13 @@ std::vector<Death> Journal::collect(const std::string &folder) {
         *file = {};
         const ssize_t got = read_begin(opened.get(), file.get(), sizeof *file);
         const bool is_whole = got == static_cast<ssize_t>(sizeof *file);
-        // Who holds the lock lives, or shares the descriptors of the process that took it (CLONE_FILES).
+        // The owner of the lock is alive, or another process shares its descriptors (CLONE_FILES).
         if (is_locked && !(is_whole && file->magic == magic && has_ended(file->process, file->numbers, here))) {
             continue;
         }
-        const bool is_unfinished = got == 0 || (is_whole && file->magic == 0); // its process ended while it made it
+        const bool is_unfinished = got == 0 || (is_whole && file->magic == 0); // its process ended while creating it
         if (!is_unfinished && file->magic != magic) {
-            continue; // no journal
+            continue; // not a journal
         }
         for (const Slot &slot : file->slots) {
             if (is_whole && slot.doing >= 1 && slot.doing <= 3) {

@@ -1,8 +1,8 @@
-// What this process is doing with a plugin's code at the moment, where the next process finds it when this one dies of
-// it: trying the plugin in a process of its own, opening it, and the first call of each implementation.
+// Records what this process is doing with a plugin's code, so that the next process knows if this one dies of it:
+// trying the plugin in a separate process, opening it, and the first call of each implementation.
 //
-// A file of a few pages in the cache folder, mapped: writing an entry is writing memory, and what was written outlives
-// the process, however it ends. While the process lives it holds a lock on the file.
+// A mapped file of a few pages in the cache folder: writing an entry is a memory write, and the entry survives any end
+// of the process. The process holds a lock on the file while it lives.
 #pragma once
 
 #include <atomic>
@@ -26,10 +26,10 @@ struct JournalEntry {
     std::string path; // of the plugin
     std::string op;   // of a call
     std::string impl_id;
-    FileIdentity file = {}; // of what is opened or tried
+    FileIdentity file = {}; // of the file that is opened or tried
 };
 
-// What a process that is gone was doing when it went.
+// A process that died, and its last activity.
 struct Death {
     std::int64_t process = 0;
     JournalEntry entry;
@@ -39,10 +39,10 @@ class Journal {
     struct Slot;
 
   public:
-    // An entry that stands as long as this lives, or until it is closed. Where it was not closed because the thread
-    // ended in the plugin's code (pthread_exit, pthread_cancel), that of opening stands until the process ends: the
-    // loader's lock is held for good. That of a call stands where the thread was the only one: the process ends with
-    // it.
+    // An entry that exists until this object is closed or destroyed. If the thread ended in the plugin's code
+    // (pthread_exit, pthread_cancel) and did not close it, an entry for opening stays until the process ends, because
+    // the loader's lock is held forever. An entry for a call stays if the thread was the only one: the process ends
+    // with it.
     class Open {
       public:
         Open() = default;
@@ -50,16 +50,16 @@ class Journal {
         Open &operator=(Open &&) = delete;
         ~Open();
 
-        // The plugin's code returned, or threw. In a copy of the process that this code made, the entry stays the
-        // process's own, as what it does is not over there.
+        // To be called when the plugin's code has returned or thrown. In a forked copy of the process that this code
+        // made, the entry remains the original process's, whose work is not finished.
         void close() noexcept;
 
-        // Does the work, after which the entry is closed.
+        // Does the work, then closes the entry.
         template<class Work>
         void during(Work work) {
             try {
                 work();
-            } catch (const std::exception &) { // and not what unwinds a thread that ends
+            } catch (const std::exception &) { // not the unwinding of a thread that ends
                 close();
                 throw;
             }
@@ -73,21 +73,21 @@ class Journal {
         int process_ = 0;
     };
 
-    // An empty folder: nothing is written. The file is made with the first entry; where it cannot be, there is none,
-    // and `log`, which must live as long, is told. Null: nobody is.
+    // An empty folder: writes nothing. The file is created with the first entry; if that fails, nothing is written, and
+    // the failure is reported to `log`, which must outlive this. Null: not reported.
     explicit Journal(std::string folder, const Log *log = nullptr);
-    // Leaves everything as it is while an entry is open: exit() that a plugin calls gets here too.
+    // Changes nothing while an entry is open: exit() called by a plugin also gets here.
     ~Journal();
     Journal(const Journal &) = delete;
     Journal &operator=(const Journal &) = delete;
 
-    // [any thread] Where there is no room for one more the entry is left out.
+    // [any thread] If there is no free slot, the entry is omitted.
     Open write(const JournalEntry &entry);
 
-    // In a forked child, before its other threads: the file is the parent's.
+    // In a forked child, before other threads start: leaves the file to the parent.
     void leave_to_parent();
 
-    // Reads and removes what processes that are gone left in the folder; nothing where others may write to it.
+    // Reads and removes the files of dead processes in the folder; returns nothing if others may write to the folder.
     static std::vector<Death> collect(const std::string &folder);
 
   private:
@@ -97,7 +97,7 @@ class Journal {
 
     const std::string folder_;
     const Log *const log_;
-    std::mutex mutex_; // of making the file
+    std::mutex mutex_; // guards the creation of the file
     std::atomic<File *> file_{nullptr};
     bool tried_ = false;
     std::string name_;

@@ -27,7 +27,7 @@ namespace {
 
 using Clock = ChildProcess::Clock;
 
-// Reads what is there. False at the end. Throws ChannelFailure.
+// Reads all available data. False at the end. Throws ChannelFailure.
 bool drain(int channel, std::vector<std::byte> &into) {
     std::byte piece[16384];
     for (;;) {
@@ -47,7 +47,7 @@ bool drain(int channel, std::vector<std::byte> &into) {
 
 constexpr std::size_t piece_bytes = 4096;
 
-// Reads some of what is there. False at the end, and when nothing is there.
+// Reads some of the available data. False at the end, and if nothing is available.
 bool drain_printed(int printed, ProbeResult &result) {
     constexpr std::size_t most_last = 1024;
     char piece[piece_bytes];
@@ -61,7 +61,7 @@ bool drain_printed(int printed, ProbeResult &result) {
     return got > 0;
 }
 
-// " It printed: ONE; TWO", the last lines; "" when there are none.
+// " It printed: ONE; TWO", the last lines; "" if there are none.
 std::string printed_text(std::string_view printed) {
     constexpr std::size_t most_lines = 4;
     constexpr std::size_t longest = 300; // bytes of a line
@@ -79,7 +79,7 @@ std::string printed_text(std::string_view printed) {
     return text.empty() ? "" : " It printed: " + text;
 }
 
-// Reads until the process ends or time is up; true when it ended. Throws ChannelFailure.
+// Reads until the process ends or the time is up; true if it ended. Throws ChannelFailure.
 bool follow(const ChildProcess &child, int channel, int printed, Clock::time_point deadline, ProbeResult &result) {
     std::vector<std::byte> &sent = result.sent;
     bool talking = true;
@@ -98,13 +98,13 @@ bool follow(const ChildProcess &child, int channel, int printed, Clock::time_poi
         }
         talking = talking && drain(channel, sent);
         if (ends[2].revents != 0 && !drain_printed(printed, result)) {
-            printed = -1; // every process that could print is gone, or closed it
+            printed = -1; // every process that could print has ended or closed it
         }
     }
 }
 
-// Whether it ended by a signal that people and schedulers send, often to all processes of a job; code that fails is
-// ended by others. Not SIGKILL: what takes all memory ends by that one.
+// True if the process ended by a signal that people and schedulers send, often to all processes of a job; faulty code
+// ends by other signals. Not SIGKILL: a process that takes all memory ends by that one.
 bool was_told_to_stop(const ProcessEnd &end) {
     constexpr std::array signals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
     return end.known && WIFSIGNALED(end.status) &&
@@ -128,13 +128,13 @@ std::string_view doing(Transcript::Stage stage) {
 
 ProbeLimits limits_for(const std::vector<std::string> &devices) {
     const bool for_cpu = std::all_of(devices.begin(), devices.end(), [](const auto &kind) { return kind == "cpu"; });
-    // Libraries with threads of their own start one for each CPU, with a stack and an arena for it.
+    // Libraries with their own threads start one per CPU, each with a stack and an arena.
     const std::uint64_t cpus = std::max(1u, std::thread::hardware_concurrency());
     const std::uint64_t memory = (std::uint64_t{1} << 30) + cpus * (std::uint64_t{32} << 20);
     if (for_cpu) {
         return {std::chrono::seconds(5), memory, memory};
     }
-    // A runtime holds some 100 MiB for each device of a machine.
+    // A runtime uses about 100 MiB for each device of a machine.
     constexpr std::uint64_t most_held = std::uint64_t{16} << 30;
     const auto there = static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
                        static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
@@ -148,7 +148,7 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
         *why = fmt::format("{}: {}", what, std::generic_category().message(code));
         return std::nullopt;
     };
-    // Out of the way of the numbers that the child gives its own, and of standard streams that are closed.
+    // Above the numbers that the child assigns, and those of standard streams that are closed.
     Pipe channel;
     Pipe printed;
     Pipe status;
@@ -171,8 +171,8 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     pid_t process = -1;
     {
         ChildStart start;
-        // What it prints comes back to the host: the host's own standard streams may be files, which it could cut
-        // short, and a terminal, which it could steer.
+        // Output goes to the host: the host's own standard streams may be files, which the plugin could truncate, or a
+        // terminal, which it could control.
         start.give(printed.theirs.get(), STDOUT_FILENO);
         start.give(printed.theirs.get(), STDERR_FILENO);
         start.give(channel.theirs.get(), OPDOCK_PROBE_CHANNEL);
@@ -183,14 +183,14 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
             return could_not(program.c_str(), failed);
         }
     }
-    channel.theirs.close(); // so that they end when the probe does
+    channel.theirs.close(); // so that the pipes close when the probe ends
     printed.theirs.close();
     ProbeResult result;
     ChildProcess child(process, std::move(status.ours));
     try {
         const bool ended = follow(child, channel.ours.get(), printed.ours.get(), Clock::now() + limits.time, result);
         result.end = child.reap();
-        constexpr std::size_t pipe_bytes = 65536; // what is left of it, and not what somebody goes on printing
+        constexpr std::size_t pipe_bytes = 65536; // one pipe's content, not what others keep printing
         for (std::size_t i = 0; i < pipe_bytes / piece_bytes && drain_printed(printed.ours.get(), result); ++i) {
         }
         result.end.in_time = ended;
@@ -199,7 +199,7 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
             return std::nullopt;
         }
         return result;
-    } catch (const ChannelFailure &failure) { // nothing is known of the plugin
+    } catch (const ChannelFailure &failure) { // says nothing about the plugin
         return could_not(failure.call, failure.code);
     }
 }
@@ -216,7 +216,7 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
                         name, most_transcript_bytes >> 20));
     }
     const std::string printed = printed_text(result.printed_last);
-    // Whatever was sent by then: a plugin can write to its probe's end of the pipe.
+    // Takes precedence over what was sent by then: a plugin can write to the probe's end of the pipe.
     const auto of_bad_end = [&](std::string_view when) {
         if (!result.end.in_time) {
             return rejection(RejectCode::probe_timed_out,

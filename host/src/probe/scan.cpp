@@ -37,7 +37,7 @@ Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVer
 
 Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe,
               bool secure) {
-    // The probe opens the file by its name: before and after it has to be the one that was looked at.
+    // The probe opens the file by name: before and after, the name must refer to the file that was inspected.
     const auto refuse_other = [&] {
         const bool is_other = !is_still(scan.identity, directory, name);
         if (is_other) {
@@ -55,7 +55,7 @@ Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &nam
         return trial;
     }
     trial.took_place = true;
-    trial.printed = std::move(result->printed); // its last lines belong to a rejection, too
+    trial.printed = std::move(result->printed); // the last lines are also part of a rejection
     if (refuse_other()) {
         return trial;
     }
@@ -78,7 +78,7 @@ Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &nam
 
 std::string find_probe() {
     const std::filesystem::path library = library_directory();
-    // Where it is installed, and where it is built.
+    // Relative to the installed library, and to the library in the build tree.
     for (const char *folder : {libexec_from_library, "../libexec"}) {
         const std::filesystem::path probe = (library / folder / "opdock" / "plugin-probe").lexically_normal();
         if (!library.empty() && ::access(probe.c_str(), X_OK) == 0) {

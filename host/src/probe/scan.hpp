@@ -1,5 +1,5 @@
-// What is known of a plugin's file from looking at it and from trying it in a process of its own: everything the host
-// needs to know of a plugin that nobody has chosen yet.
+// Results of inspecting a plugin's file and of trying it in a separate process: all that the host must know of a plugin
+// that nobody has chosen yet.
 #pragma once
 
 #include <cstddef>
@@ -19,62 +19,62 @@
 
 namespace opdock::core {
 
-// Processes that ended in their first call of an implementation. Said, not judged: calls depend on their arguments.
+// Processes that died in their first call of an implementation. Reported only: calls depend on their arguments.
 struct CallDeath {
     std::string op;
     std::string impl_id;
     std::uint32_t count = 0;
 };
 
-// A sentence with what to do.
+// A sentence that includes what to do.
 std::string text_of(const CallDeath &death);
 
-inline constexpr std::size_t most_call_deaths = 128; // of one plugin: as many as a journal has at a time
+inline constexpr std::size_t most_call_deaths = 128; // per plugin: the number of slots in a journal
 
-// What may be by chance once is not by chance as often as this in a row.
+// A failure that may be a coincidence once is not one if it occurs this often in a row.
 inline constexpr std::uint32_t most_chances = 2;
 
 struct Scan {
     FileIdentity identity;
     std::string build_id;
-    // Set when the note could be read, also of a plugin that is rejected.
+    // Set if the note could be read, even if the plugin is rejected.
     std::optional<Note> note;
-    // What strict mode refuses.
+    // Properties that strict mode rejects.
     std::vector<std::string> weaknesses;
-    // What it does not, and a person should know.
+    // Remarks for people, which strict mode accepts.
     std::vector<std::string> remarks = {};
     LibraryNeeds libraries = {};
     std::optional<Rejection> rejection;
-    // Of its registration. Without one, and without a rejection, it was not tried.
+    // The plugin's registration. If there is neither a transcript nor a rejection, it was not tried.
     std::shared_ptr<const Transcript> transcript;
-    // How often processes ended while they opened it, since one did so and lived.
+    // Number of processes that died while opening it, since the last success.
     std::uint32_t deaths = 0;
-    // How often in a row trying it came to no end for which somebody else may be to blame: the host ended meanwhile, or
-    // its probe was told to stop.
+    // Number of consecutive trials without a result for which others may be responsible: the host ended meanwhile, or
+    // the probe was told to stop.
     std::uint32_t interruptions = 0;
-    // Since the file changed or somebody reset its health; the latest ones, the last one last.
+    // Since the file changed or its health was reset; only recent ones, the latest last.
     std::vector<CallDeath> call_deaths = {};
 };
 
-// Looks at the file; none of its code runs.
+// Inspects the file without running its code.
 Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVersions &versions);
 
-// Whether the file was looked at. Else it is only known how processes ended that tried or opened it.
+// True if the file was inspected. Otherwise only the deaths of processes that tried or opened it are known.
 inline bool was_looked_at(const Scan &scan) {
     return scan.note || scan.rejection;
 }
 
 struct Trial {
-    bool took_place = false; // else no process could be started
-    std::string why = {};    // not
+    bool took_place = false; // otherwise no process could be started
+    std::string why = {};    // why not
     std::string printed = {};
 };
 
-// Tries it, which adds the transcript or a rejection to the scan.
+// Tries the plugin, which adds the transcript or a rejection to the scan.
 Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe,
               bool secure);
 
-// The probe that was installed or built with this library; empty when there is none.
+// The probe installed or built with this library; empty if there is none.
 std::string find_probe();
 
 } // namespace opdock::core

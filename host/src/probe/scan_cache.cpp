@@ -22,15 +22,15 @@ constexpr DatabaseFormat format = {0x6f70646b, 3, // "opdk"
                                    "CREATE TABLE scans (path TEXT NOT NULL, host TEXT NOT NULL, scan BLOB NOT NULL, "
                                    "check_sum INTEGER NOT NULL, PRIMARY KEY (path, host)) WITHOUT ROWID"};
 
-constexpr std::size_t most_bytes = 256 << 20; // of all rows; those of a thousand plugins have some MiB
+constexpr std::size_t most_bytes = 256 << 20; // of all rows; a thousand plugins need some MiB
 
-// Rows of other hosts say what those understood of a file; they stay beside ours.
+// Rows of other host versions depend on what those versions understand; they are kept beside ours.
 std::string this_host() {
     return fmt::format("{} {} {}", version, to_text(host_abi), int{OPDOCK_TRANSCRIPT_VERSION});
 }
 
-// As FNV-1a, by words: SQLite does not notice a changed byte in the middle of a value. Each step is a bijection of the
-// sum, so that no single change goes unseen.
+// FNV-1a on words: SQLite does not detect a changed byte within a value. Each step is a bijection of the sum, so every
+// single change is detected.
 std::int64_t check_sum(std::span<const std::byte> bytes) {
     std::uint64_t sum = 0xcbf29ce484222325u ^ bytes.size();
     while (!bytes.empty()) {
@@ -88,7 +88,7 @@ std::vector<std::byte> encode_scan(const Scan &scan) {
     writer.value(static_cast<std::int32_t>(scan.rejection ? static_cast<int>(scan.rejection->code) : 0));
     writer.text(scan.rejection ? scan.rejection->message : "");
     writer.bytes(scan.transcript ? std::span<const std::byte>(scan.transcript->bytes()) : std::span<const std::byte>());
-    for (const CallDeath &death : scan.call_deaths) { // to the end
+    for (const CallDeath &death : scan.call_deaths) { // up to the end of the record
         writer.text(death.op);
         writer.text(death.impl_id);
         writer.value(death.count);
@@ -168,7 +168,7 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
         return scan;
     } catch (const ShortBytes &) {
         return {};
-    } catch (const Rejected &) { // by Transcript::parse
+    } catch (const Rejected &) { // from Transcript::parse
         return {};
     }
 }
@@ -207,9 +207,9 @@ void ScanCache::warn(const std::string &what) {
 }
 
 void ScanCache::read(const std::string &only_path) {
-    std::error_code unreachable; // is said when there is something to keep
+    std::error_code unreachable; // reported when there is something to save
     if (file_.empty() || !std::filesystem::exists(file_, unreachable)) {
-        return; // made when there is something to keep
+        return; // created when there is something to save
     }
     const Notice notice = [this](const std::string &what) { warn(what); };
     try {

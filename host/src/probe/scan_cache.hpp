@@ -1,7 +1,7 @@
-// Scans of plugins' files, kept between processes: with it a host knows every op and implementation without opening a
-// plugin, and does not run twice what killed its probe once.
+// Scan results of plugin files, kept between processes: they tell a host all ops and implementations without opening a
+// plugin, and prevent a second run of code that killed its probe.
 //
-// A failure of the cache, of whatever kind, costs time and no plugin; it is one warning.
+// Any failure of the cache costs only time and one warning; no plugin is lost.
 #pragma once
 
 #include <cstddef>
@@ -16,30 +16,30 @@
 
 namespace opdock::core {
 
-// One scan as a row of the cache holds it, and back; nothing for bytes that hold none.
+// Convert a scan to the cache's row format and back; decode_scan returns nullopt for invalid bytes.
 std::vector<std::byte> encode_scan(const Scan &scan);
 std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::string &path);
 
-// Whether a scan says the same as long as the file does not change. What depends on the libraries or the CPU of the
-// machine has to be looked at again.
+// True if the scan stays valid as long as the file does not change. Results that depend on the machine's libraries or
+// CPU must be recomputed.
 bool may_keep(const Scan &scan);
 
 class ScanCache {
   public:
-    // Reads the file in this folder, or of it only what it has of one path; an empty one is no cache. `log` must live
-    // as long.
+    // Reads the file in this folder, or only its row for one path; an empty folder means no cache. `log` must outlive
+    // this.
     ScanCache(std::string folder, const Log &log, const std::string &only_path = {});
 
-    // What was kept of the file, unless it was changed since.
+    // The cached scan of the file, unless the file was changed since.
     std::optional<Scan> find(const std::string &path, const FileIdentity &identity) const;
-    // The last scan of this path, changed or not.
+    // The last scan of this path, even if the file has changed.
     std::optional<Scan> find_any(const std::string &path) const;
     void keep(const std::string &path, const Scan &scan);
-    // Forgets why the path is not tried again, until it is kept anew; other scans stay.
+    // Deletes the rejection that keeps the path from being tried again, until it is kept anew; other scans stay.
     void forget_rejection(const std::string &path);
-    // Forgets everything, also what is on disk already.
+    // Deletes everything, including the data on disk.
     void forget_all();
-    // Writes what was kept since it was read, all of it or nothing.
+    // Writes all scans kept since the cache was read, atomically.
     void save();
 
   private:

@@ -16,7 +16,7 @@ namespace {
             ".\nIf opdock was updated, see that the whole of it was; else its code wrote where it must not.");
 }
 
-// Stand in for a plugin's functions until it is opened. Nobody calls them; whoever did would hear so.
+// Stand-ins for a plugin's functions until it is opened. They are never called; if they were, they would say so.
 template<class Function>
 struct StandIn;
 template<class... Arguments>
@@ -37,12 +37,12 @@ void put_stand_in(Function &function) {
     function = function != nullptr ? &StandIn<Function>::function : nullptr;
 }
 
-// The payload of one record, and what its struct points to.
+// The payload of one record, and storage for what its struct points to.
 class Payload {
   public:
     explicit Payload(std::span<const std::byte> bytes) : reader_(bytes) {}
 
-    // Null where the plugin passed null.
+    // Null if the plugin passed null.
     template<class T>
     T *begin_struct(T &given) {
         const auto present = reader_.value<uint8_t>();
@@ -76,7 +76,7 @@ class Payload {
             unreadable("it has fewer knobs than it says");
         }
         pointers_.reserve(count);
-        knobs_.resize(count); // and never again: pointers into it are handed out
+        knobs_.resize(count); // never resized again: pointers into it are handed out
         for (opdock_knob &knob : knobs_) {
             const opdock_knob *given = begin_struct(knob);
             if (given != nullptr) {
@@ -94,7 +94,7 @@ class Payload {
         return reader_.value<T>();
     }
 
-    // What is left, as text.
+    // The rest as text.
     std::string rest() {
         if (reader_.left() > OPDOCK_TRANSCRIPT_LONGEST_TEXT) {
             unreadable("a text is longer than a probe sends");
@@ -206,7 +206,7 @@ void read_shutdown(Payload &payload, opdock_registry *registry) {
     }
 }
 
-// What an entry calls; null registry: it is only read. False for a record of another kind.
+// Reads one call of the entry, and makes it unless `registry` is null. False for a record of another kind.
 bool read_call(uint8_t kind, Payload &payload, opdock_registry *registry) {
     switch (kind) {
     case OPDOCK_RECORD_VENDOR:
@@ -233,7 +233,7 @@ bool read_call(uint8_t kind, Payload &payload, opdock_registry *registry) {
     }
     case OPDOCK_RECORD_HOST_FAIL: {
         const std::string text = payload.rest();
-        if (registry != nullptr && registry->host != nullptr) { // null where only the registration is wanted
+        if (registry != nullptr && registry->host != nullptr) { // null if only the registration is wanted
             registry->host->fail(registry->host, OPDOCK_FAILED, text.c_str());
         }
         break;
@@ -255,7 +255,7 @@ struct Record {
     std::span<const std::byte> payload;
 };
 
-// The next record, or nothing when what is left is no whole one.
+// The next record, or nullopt if the remaining bytes hold no complete one.
 std::optional<Record> next_record(ByteReader &reader) {
     constexpr size_t header = 5;
     if (reader.left() < header) {

@@ -1,7 +1,7 @@
-// What a plugin registered in the probe, as data, and its replay into a registry of this process.
-//
-// The bytes come from a process that ran a stranger's code, or from a cache on disk: nothing in them is believed before
-// it was checked.
+// A plugin's registration in the probe, as data, and its replay into a registry of this
+// process.
+// The bytes come from a process that ran untrusted code, or from a cache on disk: everything in them is validated
+// before use.
 #pragma once
 
 #include <cstddef>
@@ -16,34 +16,34 @@
 
 namespace opdock::core {
 
-// A registration of any size fits; more is a plugin that never ends.
+// Enough for every valid registration; a longer transcript means that a plugin never ends.
 inline constexpr size_t most_transcript_bytes = size_t{64} << 20;
 
 struct UsedLibrary {
-    std::string path; // as the dynamic loader of the probe named it; absolute
+    std::string path; // the dynamic loader's name for it in the probe; absolute
     FileIdentity identity;
 };
 
 class Transcript {
   public:
-    // How far the plugin came.
+    // The last stage that the plugin reached.
     enum class Stage { begun, open_failed, opened, no_entry, returned, complete };
 
-    // A transcript that ends early, also in the middle of a record, is one of a probe that died. Throws
-    // Rejected(probe_unreadable) for anything that no probe of this build sends.
+    // A truncated transcript, even within a record, comes from a probe that died. Throws Rejected(probe_unreadable) for
+    // anything that a probe of this build cannot send.
     static Transcript parse(std::vector<std::byte> bytes);
 
     Stage stage() const { return stage_; }
-    // The dynamic loader's words, of open_failed.
+    // The dynamic loader's message, for open_failed.
     const std::string &loader_text() const { return loader_text_; }
-    // What of the process the plugin changed by being loaded: "the locale".
+    // Process state that loading the plugin changed: "the locale".
     const std::vector<std::string> &changes() const { return changes_; }
-    // Libraries that came into the process with the plugin.
+    // Libraries that were loaded with the plugin.
     const std::vector<UsedLibrary> &libraries() const { return libraries_; }
     const std::vector<std::byte> &bytes() const { return bytes_; }
 
-    // Calls the registry as the plugin's entry did, with functions that do nothing, and returns what it returned. Only
-    // of a complete one.
+    // Calls the registry as the plugin's entry did, with functions that do nothing, and returns the entry's status.
+    // Only for a complete transcript.
     opdock_status replay(opdock_registry *registry) const;
 
   private:

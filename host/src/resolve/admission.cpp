@@ -17,7 +17,7 @@
 namespace opdock::core {
 namespace {
 
-// "acme.fancy" is an op of vendor "Acme". None is opdock's: whose plugin is opdock's the folder says, and not a name.
+// "acme.fancy" is an op of vendor "Acme". Vendor opdock owns none: the folder identifies opdock's plugins, not a name.
 bool owns_op(const std::string &vendor, std::string_view op) {
     return !vendor.empty() && !same_name(vendor, "opdock") && op.starts_with(folded(vendor) + ".");
 }
@@ -30,13 +30,13 @@ bool owns_impl_id(const std::string &vendor, const std::string &impl_id) {
     return !vendor.empty() && id.starts_with(own) && (id.size() == own.size() || !is_letter(id[own.size()]));
 }
 
-// How much of a right a plugin has to something. Equal claims: the one that was found first has it.
+// The strength of a plugin's claim to something. Of equal claims, the first found wins.
 struct Claim {
-    bool by_name = false; // it bears the name of the plugin's vendor
+    bool by_name = false; // it carries the name of the plugin's vendor
     Standing standing = Standing::found;
 
     bool beats(const Claim &other) const { return rank() > other.rank(); }
-    // Why, as the end of a sentence.
+    // The reason, as the end of a sentence.
     std::string_view why_it_beats(const Claim &other) const {
         if (by_name != other.by_name && standing != Standing::program) {
             return "bears the name of its vendor";
@@ -57,7 +57,7 @@ struct Claim {
     std::tuple<bool, bool, Standing> rank() const { return {standing == Standing::program, by_name, standing}; }
 };
 
-// Several plugins may provide one type, but then all of them mean the same by it.
+// Several plugins may provide one type, but their definitions of it must agree.
 bool contradict(const DeviceProvider &a, const DeviceProvider &b) {
     const bool same_word = same_name(a.type, b.type);
     const bool same_number = a.table.dl_device_type == b.table.dl_device_type;
@@ -107,7 +107,7 @@ class Judge {
     void leave_out(std::string sentence) { result_.left_out.push_back(std::move(sentence)); }
     void refuse(RejectCode code, std::string message) { result_.errors.push_back({code, std::move(message)}); }
 
-    // One sentence for all ops: a plugin that does so does it everywhere.
+    // One sentence for all ops: a plugin that makes this mistake usually makes it for all of them.
     void say_of_others_kind() {
         constexpr std::size_t most_named = 3;
         for (const auto &[implementation, ops] : of_others_kind_) {
@@ -128,7 +128,7 @@ class Judge {
     void judge(const OpDeclaration &declaration) {
         const std::string &name = declaration.signature->name;
         const CatalogOp *op = catalog_.find(name);
-        // With each of the forms and not only with the op's: the plugins that declare that one may go.
+        // Checks each form and not only the op's: the plugins that declare the op's form may be unregistered.
         if (op == nullptr || std::any_of(op->forms.begin(), op->forms.end(),
                                          [&](const OpForm &form) { return form.signature == declaration.signature; })) {
             result_.taken.ops.push_back(declaration);
@@ -197,7 +197,7 @@ class Judge {
                                               contradiction, plugin_.id, own_claim(false).why_it_beats(theirs)),
                                   "", nullptr, other});
             } else if (plugin_.standing == Standing::program) {
-                refuse(RejectCode::conflict, contradiction); // whoever wrote the program can mend it
+                refuse(RejectCode::conflict, contradiction); // an error, because the program's author can fix it
                 return;
             } else {
                 lost_types_.push_back(provider->type);
@@ -215,7 +215,7 @@ class Judge {
         const bool is_of_lost_type = std::any_of(lost_types_.begin(), lost_types_.end(),
                                                  [&](const std::string &kind) { return same_name(kind, one.device); });
         if (lost_ops_.contains(one.op) || is_of_lost_type) {
-            return; // said already
+            return; // already reported
         }
         if (one.kind != Kind::vendor && plugin_.standing < Standing::own && !plugin_.named_default &&
             !owns_op(plugin_.vendor, one.op)) {
@@ -253,10 +253,10 @@ class Judge {
         }
     }
 
-    // Counts what listing an op looks at, as max_looks_at_implementations says.
+    // Counts visits by a listing of the op, as limited by max_looks_at_implementations and max_looks_at_tuples.
     struct Looks {
         std::size_t implementations = 0;
-        std::size_t tuples = 0; // that these list, or one where they list none
+        std::size_t tuples = 0; // listed by these, one for each that lists none
 
         void add(const Implementation &one) {
             ++implementations;
@@ -264,7 +264,7 @@ class Judge {
         }
     };
 
-    // The limit on the signatures of all plugins together.
+    // Checks the limit on the signatures of all plugins together.
     void judge_signatures() {
         if (plugin_.standing >= Standing::own || !result_.errors.empty()) {
             return;
@@ -286,8 +286,8 @@ class Judge {
         }
     }
 
-    // Hosts look at each implementation of an op for each combination of dtypes, so that the product counts. What
-    // plugins of opdock and modules of the program add is known.
+    // Hosts visit each implementation of an op for each combination of dtypes, so the product is limited. Plugins of
+    // opdock and modules of the program are exempt.
     void judge_looks() {
         if (plugin_.standing >= Standing::own || !result_.errors.empty()) {
             return;
@@ -339,13 +339,13 @@ class Judge {
         }
     }
 
-    // The implementation of `plugin` with the op and the impl_id of `one`.
+    // The implementation of `plugin` with the same op and impl_id as `one`.
     std::shared_ptr<const Implementation> find(const Implementation &one, const std::string &plugin) const {
         const auto &all = catalog_.find(one.op)->implementations;
         const auto found = std::find_if(all.begin(), all.end(), [&](const auto &candidate) {
             return candidate->plugin == plugin && same_name(candidate->impl_id, one.impl_id);
         });
-        return *found; // the catalog says that it is there
+        return *found; // exists according to the catalog
     }
 
     const Catalog &catalog_;

@@ -1,7 +1,7 @@
-// Decides which parts of a plugin's registration a host takes: a pure function.
+// Decides which parts of a plugin's registration a host accepts: a pure function.
 //
-// Two plugins may want the same thing: an impl_id, the meaning of an op, a device type. One of them has it; the other
-// does without it and keeps everything else. So no plugin can disable another one by registering one of its names.
+// Two plugins may claim the same thing: an impl_id, the meaning of an op, a device type. One of them gets it; the other
+// goes without it and keeps everything else. So no plugin can disable another by registering one of its names.
 #pragma once
 
 #include <memory>
@@ -14,28 +14,28 @@
 namespace opdock::core {
 
 struct Admission {
-    // What keeps all of it out; then nothing else counts.
+    // Errors that reject the whole plugin; then the other members are meaningless.
     std::vector<RegistrationError> errors;
 
     Registration taken;
-    std::vector<std::string> left_out; // a sentence for each thing that is not taken
+    std::vector<std::string> left_out; // a sentence for each item that is not accepted
 
-    // What plugins of the catalog lose to it, with a sentence for each.
+    // An item that a plugin of the catalog loses to the newcomer, with a sentence.
     struct Loss {
         std::string plugin; // id
         std::string sentence;
-        std::string op; // all that the plugin declares and implements of it; "" for the next two
+        std::string op; // the plugin's declarations and implementations of this op; "" for the next two
         std::shared_ptr<const Implementation> implementation;
-        std::shared_ptr<const DeviceProvider> provider; // and what the plugin implements for its device type
+        std::shared_ptr<const DeviceProvider> provider; // and the plugin's implementations for its device type
     };
     std::vector<Loss> losses;
 };
 
-// `default_plugins` is what the policy's list of that name is called, for messages.
+// `default_plugins`: name of the policy's default_plugins setting, for messages.
 Admission judge_admission(const Catalog &catalog, const Registration &registration, const PluginIdentity &plugin,
                           const std::string &default_plugins);
 
-// Adds what is taken and removes what is lost. `admission` has no errors.
+// Adds accepted items and removes lost ones. `admission` must have no errors.
 void admit(Catalog &catalog, const Admission &admission, Standing standing);
 
 } // namespace opdock::core

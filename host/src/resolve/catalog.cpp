@@ -15,7 +15,7 @@ std::string implementer_key(const Implementation &implementation) {
     return implementation.op + ' ' + folded(implementation.impl_id);
 }
 
-// The op as it may be changed: this catalog's own, or a copy of one that older catalogs share.
+// The op in modifiable form: this catalog's own, or a new copy if older catalogs share it.
 CatalogOp &own(std::shared_ptr<const CatalogOp> &slot) {
     if (slot.use_count() != 1) {
         slot = slot ? std::make_shared<CatalogOp>(*slot) : std::make_shared<CatalogOp>();
@@ -37,7 +37,7 @@ const OpForm &longest_of(const std::vector<OpForm> &forms) {
 std::vector<std::vector<uint32_t>> allowed_by_any(const std::vector<OpForm> &forms, const Signature &longest) {
     std::vector<std::vector<uint32_t>> allowed(longest.allowed_dtypes.size());
     for (size_t i = 0; i < allowed.size(); ++i) {
-        for (const NamedDtype &known : named_dtypes) { // in which order signatures have them
+        for (const NamedDtype &known : named_dtypes) { // in the order that signatures use
             const auto allows = [&](const OpForm &form) {
                 const auto &of_form = form.signature->allowed_dtypes;
                 return i < of_form.size() &&
@@ -51,7 +51,7 @@ std::vector<std::vector<uint32_t>> allowed_by_any(const std::vector<OpForm> &for
     return allowed;
 }
 
-// The longest form is the op's, with all dtypes that any form allows: of two that say the same the one that came first.
+// The op gets the longest form, with all dtypes that any form allows. Of equivalent forms the first one wins.
 void choose_form(CatalogOp &op) {
     const OpForm &longest = longest_of(op.forms);
     Signature all = *longest.signature;
@@ -71,7 +71,7 @@ void choose_form(CatalogOp &op) {
     }
 }
 
-// Returns how many bytes of signatures are new.
+// Returns the number of new signature bytes.
 size_t declare(CatalogOp &op, const OpDeclaration &declaration) {
     op.name = declaration.signature->name;
     const auto same = std::find_if(op.forms.begin(), op.forms.end(),
@@ -133,7 +133,7 @@ void Catalog::add(const Registration &registration, Standing of_plugin) {
         signature_bytes += declare(own(ops[declaration.signature->name]), declaration);
     }
     for (const auto &implementation : registration.implementations) {
-        // The registrar saw to it that the plugin declares the op.
+        // The registrar has verified that the plugin declares the op.
         own(ops.at(implementation->op)).implementations.push_back(implementation);
         implementers.emplace(implementer_key(*implementation), implementation->plugin);
     }

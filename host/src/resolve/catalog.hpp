@@ -1,4 +1,4 @@
-// Everything that is registered, as one immutable value. A late registration makes a new catalog; readers keep theirs.
+// All registrations as one immutable value. A late registration makes a new catalog; readers keep the old one.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@
 
 namespace opdock::core {
 
-// A plugin as people ask about it, whether or not it was taken.
+// A plugin for reports to people, accepted or not.
 struct PluginRecord {
     enum class Status { loaded, rejected, skipped };
-    std::string id; // empty when the file did not tell
+    std::string id; // empty if unknown
     std::string version;
     std::string vendor;
     std::string path;
@@ -26,17 +26,17 @@ struct PluginRecord {
     Status status = Status::loaded;
     std::string code; // "OPDOCK-E012", empty when loaded
     std::string reason;
-    // What its code did that it should not.
+    // Improper actions of its code.
     std::vector<std::string> warnings;
-    // A sentence for each thing that it registered and this host does without.
+    // A sentence for each registered item that this host does not accept.
     std::vector<std::string> left_out;
     Standing standing = Standing::found;
     std::shared_ptr<Tenancy> tenancy; // of a module that may be unregistered
     std::string build_id;             // empty when the file has none
-    FileIdentity file;                // the one that was judged; empty for a module of the program
-    std::string tune;                 // its tune file, whether or not there is one; empty for a module of the program
-    bool names_tune = false;          // the manifest names it
-    // Not opened yet, or opened since; null for a module of the program.
+    FileIdentity file;                // the file that was judged; empty for a module of the program
+    std::string tune;                 // its tune file, existing or not; empty for a module of the program
+    bool names_tune = false;          // the manifest specifies it
+    // Set whether or not the plugin was opened; null for a module of the program.
     std::shared_ptr<DeferredPlugin> deferred;
 };
 
@@ -48,52 +48,52 @@ struct OpForm {
 
 struct CatalogOp {
     std::string name;
-    // The longest of `forms`, each two of which are compatible, with all dtypes that any of them allows.
+    // The longest of `forms`, which are pairwise compatible, with all dtypes that any of them allows.
     std::shared_ptr<const Signature> signature;
     std::string plugin; // id, of the first plugin that declared `signature`, or the longest of `forms`
     std::vector<OpForm> forms;
     std::vector<std::shared_ptr<const Implementation>> implementations; // in order of registration
 };
 
-// Counts the combinations of dtypes that an op of these forms allows; the forms are compatible. 0 without forms.
+// Number of dtype combinations that an op with these compatible forms allows; 0 without forms.
 size_t number_of_tuples(const std::vector<OpForm> &forms);
 
 struct Catalog {
     std::vector<PluginRecord> plugins; // added by add()
     std::map<std::string, std::shared_ptr<const CatalogOp>, std::less<>> ops;
     size_t signature_bytes = 0; // of all forms of all ops
-    DeviceProviders providers;  // the first of a type serves
-    // Calls may be running: a provider that serves stays in its place.
+    DeviceProviders providers;  // the first provider of a type is used
+    // True if calls may be running: a provider in use is then not replaced.
     bool in_use = false;
     std::vector<Vendor> vendors;
-    // Who has an impl_id: the op and the folded id, separated by a space, to the plugin's id.
+    // Owners of impl_ids: maps the op and the folded impl_id, separated by a space, to the plugin's id.
     std::unordered_map<std::string, std::string> implementers;
-    // Where the loaded plugin of an id is in `plugins`.
+    // Maps the id of a loaded plugin to its index in `plugins`.
     std::unordered_map<std::string, size_t> loaded;
 
     const CatalogOp *find(std::string_view op) const {
         const auto found = ops.find(op);
         return found == ops.end() ? nullptr : found->second.get();
     }
-    // Throws Error(OPDOCK_UNKNOWN_OP): an op stays found by programs when who declared it is gone.
+    // Throws Error(OPDOCK_UNKNOWN_OP): programs still find an op after its declaring plugin is unregistered.
     const CatalogOp &declared(std::string_view op) const;
     void add(PluginRecord plugin);
     void add(const Registration &registration, Standing standing);
     void remove(const Implementation &implementation);
     void remove(const DeviceProvider &provider);
-    // What `plugin` declares and implements of the op.
+    // Removes the plugin's declaration and implementations of the op.
     void remove(const std::string &op, const std::string &plugin);
-    // All that it brought. Its record stays, and is no loaded plugin's any more.
+    // Removes all items of the plugin. Its record stays, but no longer as a loaded plugin.
     void remove_plugin(const std::string &id);
-    // The same, and its record goes too.
+    // Like remove_plugin, and also removes the record.
     void forget_plugin(const std::string &id);
     // The loaded plugin with this id, or null.
     const PluginRecord *find_plugin(const std::string &id) const;
-    // Of the plugin that has this id: the host's own for "".
+    // Standing of the plugin with this id; for "", the host's own.
     Standing standing(const std::string &id) const;
-    // Who has this impl_id for this op: a plugin's id, or null.
+    // The id of the plugin that owns this impl_id for this op, or null.
     const std::string *implementer(const Implementation &implementation) const;
-    // A sentence for each plugin that was rejected.
+    // A sentence for each rejected plugin.
     std::vector<std::string> rejected_plugins() const;
 };
 

@@ -14,7 +14,7 @@
 namespace opdock::core {
 namespace {
 
-// "f32,-": "-" for what a call leaves unbound.
+// "f32,-": "-" for a variable that the call leaves unbound.
 std::string dtypes_text(const std::vector<std::uint32_t> &dtypes) {
     std::string result;
     for (const std::uint32_t dtype : dtypes) {
@@ -45,12 +45,12 @@ std::string order_of(const std::string &source) {
     return source == built_in_source ? "the built-in order" : "the order of " + source;
 }
 
-// The rules in their order; each leaves `dropped` alone or fills it in.
+// The rules in order; each drops the contender by filling in `rule` and `reason`, or does nothing.
 class Rules {
   public:
     Rules(const Key &key, const OpPolicy &policy) : key_(key), policy_(policy) {}
 
-    // True, with `rule` and `reason`, when one of the rules drops the contender; else `token` says what named it.
+    // True, with `rule` and `reason`, if a rule drops the contender; otherwise `token` is the token that named it.
     bool drop(const Contender &contender) {
         const Candidate &candidate = *contender.candidate;
         if (!same_name(candidate.device, key_.device_type)) {
@@ -86,7 +86,7 @@ class Rules {
         return false;
     }
 
-    // By whose plugin it is, and not by the kind that it gives itself.
+    // Uses the vendor of the candidate's plugin, not the kind that the candidate declares.
     bool drop_by_vendor(const Candidate &candidate) {
         const std::string &vendor = candidate.plugin_vendor.empty() ? candidate.vendor : candidate.plugin_vendor;
         const std::optional<Item<Vendors>> &denied = policy_.items.deny_vendors;
@@ -129,8 +129,8 @@ class Rules {
     }
 
     bool takes_dtypes(const Candidate &candidate) const {
-        // What this call leaves unbound fits whatever is listed, and of a longer signature's variables an
-        // implementation that knows a shorter form lists the first.
+        // A variable that the call leaves unbound fits every tuple, and an implementation that knows a shorter form of
+        // the signature lists only the first variables of the longer one.
         const auto fits = [&](const std::vector<std::uint32_t> &tuple) {
             return tuple.size() <= key_.dtypes.size() &&
                    std::equal(tuple.begin(), tuple.end(), key_.dtypes.begin(),
@@ -141,7 +141,7 @@ class Rules {
                                          : std::any_of(candidate.dtypes.begin(), candidate.dtypes.end(), fits));
     }
 
-    // The op's form may allow more than the one that the implementation knows.
+    // The op's form may allow more dtypes than the form that the implementation knows.
     bool declares_dtypes(const Candidate &candidate) const {
         const auto &declared = candidate.allowed_dtypes;
         return declared.size() <= key_.dtypes.size() &&
@@ -243,7 +243,7 @@ Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy
                           Kept{id, candidate.impl_id, candidate.kind, candidate.vendor, policy.order[rules.token],
                                named_by[rules.token], contender.availability.answer}});
     }
-    // A token's implementations stand by priority, the highest first, then by id, the last first, as in TE-FL.
+    // Implementations of one token are sorted by priority, highest first, then by id in descending order, as in TE-FL.
     std::sort(places.begin(), places.end(), [](const Ranked &a, const Ranked &b) {
         return std::tie(a.token, b.priority, b.kept.impl_id, a.kept.id) <
                std::tie(b.token, a.priority, a.kept.impl_id, b.kept.id);

@@ -92,7 +92,7 @@ Error all_failed_error(std::string_view op, const Key &key, const Decision &deci
     if (decision.policy.value(settings::strict) && failures.size() < decision.chain.size()) {
         text += "\nNothing else was tried because " + decision.policy.source(settings::strict) + " is strict.";
     }
-    // Whoever chose an order knows whom it leaves out.
+    // Whoever chose an order knows which implementations it excludes.
     std::vector<Dropped> unexpected;
     std::copy_if(decision.dropped.begin(), decision.dropped.end(), std::back_inserter(unexpected),
                  [](const Dropped &dropped) { return dropped.rule != Rule::order; });

@@ -1,4 +1,4 @@
-// The four ways in which an op cannot be served, each with everything a person needs to change that.
+// The four ways in which an op cannot be served, each with everything that a person needs to fix it.
 #pragma once
 
 #include <span>
@@ -17,11 +17,11 @@ struct Failure {
     std::string outcome; // "FAILED: the library said no"
 };
 
-// Nobody declared it. `rejected` has a sentence for each plugin that was not taken: one of them may have had it.
+// No plugin declares it. `rejected` has a sentence for each rejected plugin: one of them may have declared it.
 Error unknown_op_error(std::string_view op, std::span<const std::string_view> known_ops,
                        std::span<const std::string> rejected);
 
-// Declared by `plugins`, implemented by nobody.
+// Declared by `plugins`, but not implemented.
 Error no_implementation_error(std::string_view op, std::span<const std::string> plugins,
                               std::span<const std::string> rejected);
 

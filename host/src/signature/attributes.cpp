@@ -121,7 +121,7 @@ size_t find(const Signature &signature, const char *name, size_t guess) {
         }
         return guess;
     }
-    // Most callers name them in the signature's order.
+    // Most callers pass them in signature order.
     if (guess < specs.size() && std::strcmp(specs[guess].name.c_str(), name) == 0) {
         return guess;
     }

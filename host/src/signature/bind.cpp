@@ -13,7 +13,7 @@ namespace opdock::core {
 
 namespace {
 
-// Not through the enum: newer DLPack has device types beyond its range here.
+// memcpy instead of a read of the enum: newer versions of DLPack have values outside its range.
 int32_t device_type(const DLDevice &device) {
     int32_t type = 0;
     std::memcpy(&type, &device.device_type, sizeof type);
@@ -59,7 +59,7 @@ class Binder {
         bound_.used_inputs = layout_.used_inputs;
         bound_.used_outputs = layout_.used_outputs;
         bound_.writes_inputs = false;
-        bound_.extents.resize(bound_.tensors.size()); // bind_tensor sets every one
+        bound_.extents.resize(bound_.tensors.size()); // bind_tensor sets each one
         const auto n_inputs = static_cast<uint32_t>(signature_.inputs.size());
         const auto n_params = static_cast<uint32_t>(signature_.n_params());
 
@@ -86,7 +86,7 @@ class Binder {
         }
     }
 
-    // Element by element, because each has dims of its own that hold across the lists.
+    // Element by element, because each element has its own dims, which must match across the lists.
     void bind_elements() {
         if (!signature_.has_lists()) {
             return;
@@ -163,7 +163,7 @@ class Binder {
         }
     }
 
-    // An output may be its `~` input, whole. The input's extent then stands for both.
+    // An output may be identical to its `~` input. Then the input's extent stands for both.
     void check_aliases() {
         const size_t n_inputs = signature_.inputs.size();
         for (size_t i = 0; i < signature_.outputs.size(); ++i) {

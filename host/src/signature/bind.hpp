@@ -12,19 +12,19 @@ namespace opdock::core {
 
 // A valid call. Borrows from the arguments and the signature.
 struct Bound {
-    // Inputs, then outputs, lists flattened; null where an optional parameter is absent or was left out.
+    // Inputs, then outputs, lists flattened; null for an optional parameter that is absent or omitted.
     std::vector<const DLTensor *> tensors;
     // n_params + 1 numbers: the tensors of parameter p are first[p] .. first[p + 1] - 1.
     std::vector<uint32_t> first;
     // In signature order, defaults filled in, ints promoted where a float is expected.
     std::vector<opdock_value> attributes;
-    // Of each dtype variable, packed; 0 when nothing in this call bound it.
+    // For each dtype variable, packed; 0 if this call leaves it unbound.
     std::vector<uint32_t> dtypes;
-    // Of all tensors but those marked `host`; the arguments' when there are none.
+    // The device of all tensors except those marked `host`; if there are none, the arguments' device.
     DLDevice device{};
-    // After a failure the inputs may have changed: a `mut` input is given, or an output is its `~` input.
+    // True if a failed call may have changed inputs: a `mut` input is given, or an output is its `~` input.
     bool writes_inputs = false;
-    // How many leading parameters and attributes the call uses; what follows is absent or at its default.
+    // Number of leading parameters and attributes that the call uses; the rest is absent or at its default.
     size_t used_inputs = 0;
     size_t used_outputs = 0;
     size_t used_attributes = 0;
@@ -32,14 +32,14 @@ struct Bound {
     std::vector<Extent> extents; // scratch
 };
 
-// Whether tensors must point to their data: a prepared call is validated before there is any.
+// Whether tensors must have data pointers: a prepared call is validated before there is any data.
 enum class Pointing { required, optional };
 
-// Throws Error(OPDOCK_INVALID_ARGUMENT) for the first thing that is wrong. With `reuse`, vectors keep their memory.
+// Throws Error(OPDOCK_INVALID_ARGUMENT) for the first error. With `reuse`, vectors keep their memory.
 Bound bind(const Signature &signature, const opdock_args &args, Pointing pointing = Pointing::required);
 void bind(const Signature &signature, const opdock_args &args, Bound &reuse, Pointing pointing = Pointing::required);
 
-// Whether a call uses nothing that `shorter`, a form that `full` extends, lacks.
+// True if a call uses nothing that `shorter`, a form that `full` extends, lacks.
 bool fits_form(const Signature &shorter, const Signature &full, const Bound &bound);
 
 } // namespace opdock::core

@@ -17,9 +17,9 @@ void copy_tensor(TensorShape &copy, const DLTensor &given) {
     copy.alignment_mask = item - 1;
     bool empty = false;
     copy.contiguous = true;
-    // Unsigned, because what has no elements may have any other dims and strides.
-    uint64_t packed = 1; // the stride that leaves no gap
-    uint64_t last = 0;   // elements from the first to the last one
+    // Unsigned, because a tensor without elements may have any other dims and strides.
+    uint64_t packed = 1; // the stride of a contiguous tensor
+    uint64_t last = 0;   // offset of the last element, in elements
     for (int d = given.ndim - 1; d >= 0; --d) {
         const auto i = static_cast<size_t>(d);
         const int64_t size = given.shape[d];

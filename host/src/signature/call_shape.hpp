@@ -1,4 +1,4 @@
-// Everything about a validated call but its pointers, owned: what a kernel's problem points to.
+// Owned description of a validated call without its pointers: a kernel's problem points into it.
 #pragma once
 
 #include <array>
@@ -15,16 +15,16 @@
 namespace opdock::core {
 
 struct TensorShape {
-    // data null, byte_offset 0, shape and strides point to the arrays below.
+    // data is null, byte_offset 0; shape and strides point to the arrays below.
     DLTensor tensor = {};
     std::array<int64_t, OPDOCK_MAX_RANK> shape = {};
     std::array<int64_t, OPDOCK_MAX_RANK> strides = {};
-    uint64_t extent = 0;         // bytes from the first element to the end of the last; 0 without elements
+    uint64_t extent = 0;         // bytes from the first element to the end of the last; 0 if empty
     uint64_t alignment_mask = 0; // dtype's size - 1
     bool absent = false;
     bool given_strides = false; // the caller's strides were not null
     bool contiguous = false;    // row-major without gaps
-    bool backwards = false;     // a stride is negative: memory before the first element belongs to it
+    bool backwards = false;     // negative strides: the tensor includes memory before the first element
 };
 
 struct CallShape {
@@ -41,7 +41,7 @@ struct CallShape {
     std::vector<opdock_value> attributes;   // strings and lists point to the storage below
     std::vector<uint32_t> dtypes;           // of the dtype variables
     DLDevice device;
-    bool writes_inputs; // whatever the pointers
+    bool writes_inputs; // for any pointers
 
   private:
     std::deque<std::string> strings_;

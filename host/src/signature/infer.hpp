@@ -1,4 +1,4 @@
-// What the outputs of a call look like, for callers that want them allocated.
+// Infers the outputs of a call, for callers that want them allocated.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace opdock::core {
 
-// In signature order, lists flattened. Reads inputs (no data, no device) and attributes only; names belong to
-// `signature`. An optional output whose dims or dtype only an absent input would tell is left out. Throws
+// Returns outputs in signature order, lists flattened. Reads only inputs (without data and device) and attributes;
+// names belong to `signature`. Omits an optional output whose dims or dtype depend on an absent input. Throws
 // Error(OPDOCK_INVALID_ARGUMENT).
 std::vector<InferredOutput> infer_outputs(const Signature &signature, const opdock_args &args);
 

@@ -16,7 +16,7 @@ namespace opdock::core {
 
 namespace {
 
-// The size of every list, and the one that all present ones share.
+// Sizes of the lists, and the size that all present lists share.
 class ListSizes {
   public:
     ListSizes(const Signature &signature, const opdock_args &args) : signature_(signature), args_(args) {
@@ -104,7 +104,7 @@ void check_args(const Signature &signature, const opdock_args &args) {
 
 namespace {
 
-// One section (inputs or outputs) of an op without lists: parameter and tensor go together.
+// Places one section (inputs or outputs) of an op without lists: each parameter gets one tensor.
 size_t place_plain(const Signature &signature, const std::vector<Parameter> &parameters, uint32_t offset,
                    const Given &given, const DLTensor **tensors) {
     const auto count = static_cast<uint32_t>(parameters.size());
@@ -124,7 +124,7 @@ size_t place_plain(const Signature &signature, const std::vector<Parameter> &par
     return used;
 }
 
-// One section of an op with lists: a list takes as many tensors as its size says.
+// Places one section of an op with lists: a list takes as many tensors as its size says.
 class Placement {
   public:
     Placement(const Signature &signature, const opdock_args &args, std::vector<const DLTensor *> &tensors,

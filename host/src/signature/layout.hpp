@@ -1,4 +1,4 @@
-// Which of a call's tensors belongs to which parameter.
+// Assignment of a call's tensors to parameters.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 namespace opdock::core {
 
 struct Layout {
-    uint32_t elements = 0; // of each list that is not absent
+    uint32_t elements = 0; // of each list that is present
     size_t used_inputs = 0;
     size_t used_outputs = 0;
 };
 
-// With the fields that the caller left out null. Throws Error(OPDOCK_INVALID_ARGUMENT) when it left out too many.
+// Fields that the caller omitted are null. Throws Error(OPDOCK_INVALID_ARGUMENT) if required fields are missing.
 opdock_args full_args(const opdock_args &given);
 
-// Flags, and pointers that go with their counts. Throws Error(OPDOCK_INVALID_ARGUMENT).
+// Checks flags, and pointers that have counts. Throws Error(OPDOCK_INVALID_ARGUMENT).
 void check_args(const Signature &signature, const opdock_args &args);
 
-// Fills in `tensors` and `first` as Bound has them, of the inputs or of all parameters. Throws on missing and extra
-// tensors and on lists of different lengths.
+// Fills `tensors` and `first` as in Bound, for the inputs or for all parameters. Throws on missing and extra tensors
+// and on lists of different lengths.
 Layout lay_out(const Signature &signature, const opdock_args &args, bool with_outputs,
                std::vector<const DLTensor *> &tensors, std::vector<uint32_t> &first);
 

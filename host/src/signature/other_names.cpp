@@ -10,7 +10,7 @@
 namespace opdock::core {
 namespace {
 
-// Sorted. Where several ops are named, which one it is depends on what is asked for.
+// Sorted. If a row has several ops, the choice depends on what the caller needs.
 constexpr std::array table = {
     OtherName{"_fused_adam_", "PyTorch", "multi_tensor_adam"},
     OtherName{"_grouped_mm", "PyTorch", "grouped_linear_fwd"},
@@ -162,7 +162,7 @@ constexpr std::array table = {
 };
 static_assert(std::ranges::is_sorted(table, {}, &OtherName::name));
 
-// What libraries put before and behind the names of their functions.
+// Prefixes and suffixes that libraries add to the names of functions.
 constexpr std::array<std::string_view, 10> prefixes = {"apex_", "aten::", "flag_gems_", "liger_",  "nvte_",
                                                        "te_",   "tex_",   "torch_",     "triton_", "vllm_"};
 constexpr std::array<std::string_view, 6> suffixes = {"_cuda", "_function", "_impl", "_kernel", "_op", "_triton"};
@@ -190,7 +190,7 @@ std::string in_snake_case(std::string_view name) {
     return folded(words);
 }
 
-// Takes one of them off; false when it has none.
+// Removes one of these affixes; false if the name has none.
 bool take_affix(std::string_view &name) {
     for (const std::string_view prefix : prefixes) {
         if (name.starts_with(prefix)) {

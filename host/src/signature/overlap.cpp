@@ -43,7 +43,7 @@ void check_self_overlap(const Signature &signature, ArgumentPlace place, const D
     }
 }
 
-// The bytes that the strides reach below and above the first element. False when they do not fit into 64 bits.
+// Bytes that the strides reach below and above the first element. False if they do not fit into 64 bits.
 bool reach(const DLTensor &tensor, int64_t *below, int64_t *above) {
     *below = *above = 0;
     const auto item = static_cast<int64_t>(bytes_of(tensor.dtype));
@@ -62,7 +62,7 @@ bool reach(const DLTensor &tensor, int64_t *below, int64_t *above) {
     return !overflow;
 }
 
-// Of a contiguous tensor with elements, the usual case; 0 for every other.
+// Size of a non-empty contiguous tensor, the common case; 0 for all others.
 uint64_t contiguous_bytes(const DLTensor &tensor) {
     int64_t elements = 1;
     bool usual = true;
@@ -83,7 +83,7 @@ uint64_t contiguous_bytes(const DLTensor &tensor) {
                      reinterpret_cast<uintptr_t>(tensor.data), tensor.byte_offset));
 }
 
-// Not inlined: the registers that it needs would cost the usual case.
+// Not inlined: its registers would slow down the common case.
 [[gnu::noinline]] void measure_unusual(const Signature &signature, Extent &extent, uint64_t *below, uint64_t *bytes) {
     const DLTensor &tensor = *extent.tensor;
     *below = *bytes = 0;
@@ -106,8 +106,8 @@ bool same_device(const Extent &a, const Extent &b) {
     return std::memcmp(&a.tensor->device, &b.tensor->device, sizeof(DLDevice)) == 0;
 }
 
-// Seen modulo `period` bytes, the axes whose stride is a multiple of it vanish; what remains must lie apart on a
-// circle.
+// Considers addresses modulo `period` bytes: axes whose stride is a multiple of the period vanish; the remaining ranges
+// must be disjoint on a circle.
 bool apart(const Extent &a, const Extent &b, uint64_t period) {
     const auto width = [period](const Extent &extent) {
         const uint64_t item = bytes_of(extent.tensor->dtype);
@@ -148,7 +148,7 @@ void check_pair(const Signature &signature, const Extent &a, const Extent &b) {
     }
 }
 
-// For lists of thousands: in order of addresses, each against those that have not ended yet.
+// For lists of thousands: in address order, compares each tensor only with those that have not ended yet.
 void sweep(const Signature &signature, std::vector<Extent> &extents) {
     std::sort(extents.begin(), extents.end(), [](const Extent &a, const Extent &b) { return a.begin < b.begin; });
     std::vector<const Extent *> written;
@@ -224,7 +224,7 @@ bool identical(const Extent &a, const Extent &b) {
 }
 
 void check_overlaps(const Signature &signature, std::vector<Extent> &extents) {
-    constexpr size_t few = 24; // up to here comparing all pairs is cheaper than sorting
+    constexpr size_t few = 24; // up to here comparing all pairs is faster than sorting
     if (extents.size() > few) {
         std::erase_if(extents, [](const Extent &extent) { return extent.empty(); });
         sweep(signature, extents);

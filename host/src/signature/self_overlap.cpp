@@ -1,7 +1,7 @@
-// Two indices meet when their difference, one number d for each axis with |d| < size and not all of them 0, adds up to
-// nothing: sum of stride * d == 0. A bounded search for such numbers, the widest strides first: what the axes behind
-// can still reach, and the greatest common divisor of their strides, leave few numbers to try, and the last two axes
-// are solved at once.
+// Two indices meet if their difference, one number d for each axis with |d| < size and not all 0, satisfies sum of
+// stride * d == 0. This is a bounded search for such numbers, starting with the widest strides: the range of the
+// remaining axes and the greatest common divisor of their strides leave few numbers to try, and the last two axes are
+// solved directly.
 #include "signature/self_overlap.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace opdock::core {
 namespace {
 
-// Sums of products of 64 bits.
+// For sums of products of 64-bit numbers.
 __extension__ using Wide = __int128;
 
 Wide floor_division(Wide a, Wide b) { // b > 0
@@ -24,7 +24,7 @@ Wide magnitude(Wide a) {
     return a < 0 ? -a : a;
 }
 
-// x with a * x == 1 (mod m), between -m and m, for numbers without a common divisor.
+// Returns x with a * x == 1 (mod m), between -m and m, for coprime numbers.
 Wide inverse(Wide a, Wide m) {
     Wide before = 0, x = 1;
     for (Wide r_before = m, r = a % m; r != 0;) {
@@ -47,7 +47,7 @@ class Search {
     }
 
     SelfOverlap run() {
-        for (size_t first = 0; first < axes_.count; ++first) { // whose number is not 0, and so may be taken as positive
+        for (size_t first = 0; first < axes_.count; ++first) { // first nonzero number, may be assumed positive
             if (begins_meeting(first)) {
                 return SelfOverlap::some;
             }
@@ -62,9 +62,9 @@ class Search {
     bool begins_meeting(size_t first) {
         const size_t next = first + 1;
         if (next == axes_.count) {
-            return false; // alone it gets nowhere
+            return false; // one axis alone cannot reach 0
         }
-        // The multiples that the axes behind may reach at all.
+        // The multiples that the remaining axes can cancel.
         const Wide every = divisor_[next] / std::gcd(divisor_[next], axes_.all[first].stride);
         for (Wide d = every; d <= most(first) && d * stride(first) <= reach_[next]; d += every) {
             if (reaches(next, d * stride(first))) {
@@ -77,7 +77,7 @@ class Search {
         return false;
     }
 
-    // Whether the axes from `k` on add up to `sum`.
+    // True if the axes from `k` on can add up to `sum`.
     bool reaches(size_t k, Wide sum) {
         if (steps_ == 0) {
             exhausted_ = true;
@@ -89,9 +89,9 @@ class Search {
         }
         const size_t next = k + 1;
         if (next == axes_.count) {
-            return true; // its stride divides the sum, and the quotient is within its size
+            return true; // the stride divides the sum, and the quotient is within the size
         }
-        // stride * d == sum (mod divisor of the rest), and what is left over is within reach of the rest.
+        // stride * d == sum (mod divisor of the rest), and the remainder must be within the range of the rest.
         const Wide common = std::gcd(axes_.all[k].stride, divisor_[next]);
         const Wide every = static_cast<Wide>(divisor_[next]) / common;
         const Wide residue = ((sum / common) % every + every) % every;
@@ -106,7 +106,7 @@ class Search {
         return false;
     }
 
-    Axes axes_; // the widest stride first
+    Axes axes_; // widest stride first
     std::array<Wide, OPDOCK_MAX_RANK + 1> reach_{};
     std::array<uint64_t, OPDOCK_MAX_RANK + 1> divisor_{};
     uint64_t steps_;
@@ -119,7 +119,7 @@ SelfOverlap self_overlap(const Axes &axes, uint64_t steps) {
     if (std::any_of(axes.begin(), axes.end(), [](const Axis &axis) { return axis.stride == 0; })) {
         return SelfOverlap::some;
     }
-    // More indices than elements from the first to the last.
+    // More indices than elements in the address range: two must meet.
     Wide indices = 1, elements = 1;
     for (const Axis &axis : axes) {
         indices *= axis.size;

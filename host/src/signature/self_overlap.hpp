@@ -1,4 +1,4 @@
-// Whether two indices of a strided tensor name the same element.
+// Detects whether two indices of a strided tensor refer to the same element.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace opdock::core {
 
-// The axes of a tensor that have more than one index, with strides in elements and without their signs.
+// Axes of a tensor with more than one index; strides in elements, as absolute values.
 struct Axis {
     uint64_t size;
     uint64_t stride;
@@ -22,12 +22,12 @@ struct Axes {
     const Axis *end() const { return all.data() + count; }
 };
 
-// Exact for any rank as long as `steps` suffice; what is not decided by then is `unknown`. The span of all axes must
-// fit into 64 bits.
+// Exact for any rank if `steps` suffice; otherwise `unknown`. The span of all axes must fit into 64
+// bits.
 enum class SelfOverlap { none, some, unknown };
 SelfOverlap self_overlap(const Axes &axes, uint64_t steps);
 
-// Views of dense tensors, permuted, sliced or padded, need none. About a millisecond.
+// Permuted, sliced or padded views of dense tensors need no steps. About a millisecond.
 inline constexpr uint64_t self_overlap_steps = 20000;
 
 } // namespace opdock::core

@@ -13,7 +13,7 @@ namespace opdock::core {
 
 namespace {
 
-// The shortest spelling that reads back as the same double, and that shows it is one: 1e-5, 7.0.
+// The shortest spelling that parses to the same double and is recognizable as one: 1e-5, 7.0.
 std::string print_real(double value) {
     std::string text(32, '\0');
     text.resize(static_cast<size_t>(std::to_chars(text.data(), text.data() + text.size(), value).ptr - text.data()));

@@ -1,7 +1,7 @@
-// A parsed signature: what an op takes and gives. docs/signatures.md has the grammar and what it means.
+// A parsed signature: an op's parameters and attributes. docs/signatures.md has the grammar and its meaning.
 //
-// Parsing does all that can be done once: dims and dtype variables become small numbers, so that validating a call
-// compares integers and looks nothing up by name.
+// The parser does all work that can be done once: dims and dtype variables become small integers, so that validating a
+// call compares integers and looks up no names.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace opdock::core {
 inline constexpr size_t max_signature_bytes = 4096;
 inline constexpr size_t max_name_bytes = 128;
 inline constexpr size_t max_parameters = 64; // inputs and outputs together; attributes have the same limit
-inline constexpr size_t max_dims = 32;       // different dim names of one signature
+inline constexpr size_t max_dims = 32;       // distinct dim names of one signature
 inline constexpr size_t max_dtype_variables = 8;
 inline constexpr size_t max_expression_terms = 31;
 
@@ -26,7 +26,7 @@ inline constexpr size_t max_expression_terms = 31;
 struct Term {
     enum class Kind : uint8_t { number, dim, add, subtract, multiply, divide, remainder };
     Kind kind;
-    int64_t value; // the number, or which dim; 0 for operators
+    int64_t value; // the number, or the index of the dim; 0 for operators
     bool operator==(const Term &) const = default;
 };
 using Expression = std::vector<Term>;
@@ -34,7 +34,7 @@ using Expression = std::vector<Term>;
 struct Dim {
     enum class Kind : uint8_t {
         number,     // 1: `number`
-        name,       // n: the first to appear binds `index`, the others must agree
+        name,       // n: the first appearance binds `index`, all others must match
         scaled,     // 2*n: `number` * `index`, binds as well
         expression, // (n+7)/8: checked or computed, never solved
     };
@@ -51,46 +51,46 @@ struct Parameter {
     bool host = false; // lives in host memory, whatever the op's device
     bool list = false;
     bool optional = false;
-    int alias = -1; // output ~ input: which input
-    // Which dtype variable; -1 for the fixed type `dtype`.
+    int alias = -1; // output ~ input: index of the input
+    // Index of the dtype variable; -1 for the fixed type `dtype`.
     int dtype_variable = -1;
     uint32_t dtype = 0;
     std::vector<Dim> dims; // without the ellipsis
-    int ellipsis = -1;     // how many of `dims` come before `...`; -1 without one
-    int counts = -1;       // an output that tells how much of a dim of others it has filled: which dim
+    int ellipsis = -1;     // number of `dims` before `...`; -1 without an ellipsis
+    int counts = -1;       // for an output that counts the filled part of a dim of other outputs: index of the dim
     bool operator==(const Parameter &) const = default;
 };
 
-// "int", "float[]", ... as signatures spell a type of attributes; "" for a number that is none.
+// "int", "float[]", ... as spelled in signatures; "" for an unknown type.
 std::string_view value_type_name(uint32_t type);
 
 struct AttributeSpec {
     std::string name;
     uint32_t type = OPDOCK_VALUE_NONE; // OPDOCK_VALUE_INT and so on, never NONE
     bool required = true;
-    bool optional = false;   // not required and without a default: absent, where nobody gives it
-    int dtype_variable = -1; // a dtype attribute may bind a variable
-    int dim = -1;            // an int attribute whose name stands as a dim binds that
-    // The default: the one that `type` says.
+    bool optional = false;   // neither required nor with a default: absent unless given
+    int dtype_variable = -1; // the variable that a dtype attribute binds, if any
+    int dim = -1;            // the dim that an int attribute binds by its name, if any
+    // The default value: the member for `type` is valid.
     int64_t integer = 0; // int, bool and dtype
     double number = 0;
     std::string text;
     std::vector<int64_t> integers;
-    std::vector<double> numbers; // a list of strings has no default but the empty one
+    std::vector<double> numbers; // a list of strings can only have the empty default
 
     // The default as a value that borrows from this object.
     opdock_value default_value() const;
-    // "int", "float[]", ... as signatures spell it; "dtype" whether or not it binds a variable.
+    // "int", "float[]", ... as spelled in signatures; "dtype" whether or not it binds a variable.
     std::string_view type_name() const { return value_type_name(type); }
     bool operator==(const AttributeSpec &) const = default;
 };
 
-// A where clause about dims: left OP right, or left in a|b|c. Clauses about dtypes are `allowed_dtypes`.
+// A where clause about dims: left OP right, or left in a|b|c. Clauses about dtypes are in `allowed_dtypes`.
 struct Constraint {
     enum class Kind : uint8_t { less, less_equal, greater, greater_equal, equal, not_equal, in };
     Kind kind;
     Expression left;
-    std::vector<Expression> right; // one, but for `in`
+    std::vector<Expression> right; // exactly one, except for `in`
     uint32_t dims = 0;             // a bit for each dim that it reads
     bool operator==(const Constraint &) const = default;
 };
@@ -98,12 +98,12 @@ struct Constraint {
 struct Signature {
     std::string name;
     std::vector<std::string> dtype_variables;          // in order of first appearance
-    std::vector<std::vector<uint32_t>> allowed_dtypes; // of each variable, packed
+    std::vector<std::vector<uint32_t>> allowed_dtypes; // for each variable, packed
     std::vector<std::string> dim_names;                // in order of first appearance
-    // Dims that first appear in a list: each element of the lists has its own. A bit for each dim; `...` likewise.
+    // A bit for each dim that first appears in a list: each list element has its own value. The same for `...`.
     uint32_t element_dims = 0;
     bool element_ellipsis = false;
-    // Dims that an output counts: the caller chooses how many there may be. A bit for each.
+    // A bit for each dim that an output counts: the caller chooses its size.
     uint32_t counted_dims = 0;
     std::vector<Parameter> inputs;
     std::vector<Parameter> outputs;
@@ -113,7 +113,7 @@ struct Signature {
 
     size_t n_params() const { return inputs.size() + outputs.size(); }
     const Parameter &parameter(size_t i) const { return i < inputs.size() ? inputs[i] : outputs[i - inputs.size()]; }
-    bool writes_inputs() const { return has_mut; } // `mut`; an overlapping `~` is known per call only
+    bool writes_inputs() const { return has_mut; } // `mut`; overlap of `~` is known only per call
     bool has_lists() const { return n_lists != 0; }
 
     bool has_mut = false;
@@ -122,17 +122,17 @@ struct Signature {
     bool operator==(const Signature &) const = default;
 };
 
-// Throws Error(OPDOCK_INVALID_ARGUMENT) that names the column, what was expected and what stands there.
+// Throws Error(OPDOCK_INVALID_ARGUMENT) with the column, what was expected and what was found.
 Signature parse_signature(std::string_view text);
 
-// The signature in one canonical spelling, which parses to the same signature.
+// The canonical spelling, which parses to the same signature.
 std::string print_signature(const Signature &signature);
 std::string print_parameter(const Signature &signature, const Parameter &parameter);
 std::string print_dtype(const Signature &signature, const Parameter &parameter); // "T" or "f32"
-// Combinations of dtypes that the signature allows, in the order in which it lists them: all, or the first 4,096.
+// Dtype combinations that the signature allows, in its order: all, or the first 4,096.
 inline constexpr size_t max_tuples = 4096;
 std::vector<std::vector<uint32_t>> all_tuples(const Signature &signature);
-size_t number_of_tuples(const Signature &signature); // that all_tuples gives
+size_t number_of_tuples(const Signature &signature); // size of all_tuples()
 
 std::string print_attribute(const Signature &signature, const AttributeSpec &attribute);
 std::vector<std::string> print_dims(const Signature &signature, const Parameter &parameter); // "...", "n"
@@ -145,9 +145,9 @@ std::string print_dtypes(const std::vector<uint32_t> &dtypes); // "f32|bf16"
 
 enum class Compatibility { same, extends, extended_by, conflict };
 
-// Whether two declarations of one op go together: `extends` when `a` only appends attributes with defaults or optional
-// parameters to `b`, `same` when neither appends any. What dims and dtype variables are called does not matter. Either
-// may allow a variable more dtypes than the other, whichever is longer. On conflict, *why says what differs.
+// Compatibility of two declarations of one op: `extends` if `a` only appends attributes with defaults or optional
+// parameters to `b`, `same` if neither appends any. Names of dims and dtype variables do not matter. Either one may
+// allow more dtypes for a variable, whichever is longer. On conflict, *why describes the difference.
 Compatibility compare(const Signature &a, const Signature &b, std::string *why);
 
 } // namespace opdock::core

@@ -29,8 +29,8 @@ uint32_t dims_of_attributes(const Signature &signature) {
     return dims;
 }
 
-// The dims of attributes and those that outputs count follow those of the inputs, and so an appended input moves their
-// numbers: `shorter` with the numbers that `longer` has for them.
+// Dims of attributes, and dims that outputs count, are numbered after those of inputs, so an appended input shifts
+// their numbers. Returns `shorter` with the numbers that `longer` uses.
 Signature renumbered(const Signature &shorter, const Signature &longer) {
     std::vector<size_t> numbers(shorter.dim_names.size());
     std::iota(numbers.begin(), numbers.end(), size_t{0});
@@ -76,7 +76,7 @@ Signature renumbered(const Signature &shorter, const Signature &longer) {
     return moved;
 }
 
-// One against the other, the shorter first where it matters. Each function returns what speaks against it, or "".
+// Compares a shorter signature with a longer one. Each function returns the first conflict, or "".
 class Comparison {
   public:
     Comparison(const Signature &shorter, const Signature &longer)
@@ -125,13 +125,13 @@ class Comparison {
             const std::string other = print_attribute(shorter_, shorter_.attributes[i]);
             AttributeSpec expected = shorter_.attributes[i];
             if (expected.dim < 0) {
-                expected.dim = attribute.dim; // of appended outputs only: the shared ones are compared by number
+                expected.dim = attribute.dim; // a dim of appended outputs only: shared dims are compared by number
             }
             if (expected.dim != attribute.dim) {
                 return fmt::format("attribute '{}' is a dim in one of them only", text);
             }
             if (expected != attribute) {
-                // Implementations list their dtypes in this order.
+                // Implementations list dtypes in the order of first appearance.
                 return other == text
                            ? fmt::format("the dtype variable of attribute '{}' is not at the same place in the "
                                          "order of first appearance",
@@ -155,12 +155,12 @@ class Comparison {
     }
 
     std::string constraints() const {
-        uint32_t known = dims_of_attributes(longer_); // which have a value in every call
+        uint32_t known = dims_of_attributes(longer_); // they have a value in every call
         for (size_t i = 0; i < shorter_.n_params(); ++i) {
             known |= dims_of(shorter_.parameter(i));
         }
         for (const Constraint &constraint : longer_.constraints) {
-            // A clause about a dim that only the appended parameters have takes nothing away from the shorter form.
+            // A clause about a dim that only appended parameters have does not restrict the shorter form.
             if ((constraint.dims & ~known) == 0 && !contains(shorter_, constraint)) {
                 return fmt::format("'where {}' is only in one of them", print_constraint(longer_, constraint));
             }

@@ -72,7 +72,7 @@ json default_json(const AttributeSpec &attribute) {
     }
 }
 
-// The dtype variable that the attribute gives a value, or null.
+// The dtype variable that the attribute binds, or null.
 json variable_json(const Signature &signature, const AttributeSpec &attribute) {
     return attribute.dtype_variable < 0
                ? json()

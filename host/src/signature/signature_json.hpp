@@ -1,4 +1,4 @@
-// A signature for programs that fill in arguments by name.
+// A signature as JSON, for programs that fill in arguments by name.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -13,7 +13,7 @@ namespace opdock::core {
 
 namespace {
 
-// Not <cctype>: those functions follow the locale.
+// Not <cctype>, whose functions depend on the locale.
 bool is_lower(char c) {
     return c >= 'a' && c <= 'z';
 }
@@ -137,7 +137,7 @@ Token SignatureLexer::next() {
             return take(Token::Kind::symbol, symbol.size());
         }
     }
-    return take(Token::Kind::symbol, 1); // whatever it is, no rule of the grammar expects it
+    return take(Token::Kind::symbol, 1); // no rule of the grammar expects it
 }
 
 std::string SignatureLexer::describe(const Token &token) {
@@ -170,7 +170,7 @@ void SignatureLexer::fail(size_t offset, const std::string &message) const {
         caret += 3;
     }
     for (char &c : excerpt) {
-        // One byte, one column, and nothing that a terminal would act on.
+        // One column per byte, without control characters for the terminal.
         if (c == '\t' || c == '\n') {
             c = ' ';
         } else if (is_control(c) || static_cast<unsigned char>(c) >= 0x80) {

@@ -1,4 +1,4 @@
-// Cuts a signature's text into tokens, and says where in it something is wrong.
+// Splits a signature's text into tokens, and reports the position of errors.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace opdock::core {
 struct Token {
     enum class Kind { word, integer, real, string, symbol, end };
     Kind kind = Kind::end;
-    std::string_view text; // as written; a string without its quotes, escapes still in it
+    std::string_view text; // as written; for a string without its quotes, escapes not resolved
     size_t offset = 0;
 
     bool is(std::string_view symbol) const { return kind == Kind::symbol && text == symbol; }
@@ -21,7 +21,7 @@ class SignatureLexer {
   public:
     explicit SignatureLexer(std::string_view text) : text_(text) {}
 
-    // Op names have dots and may start where words may not: `acme.gelu2`.
+    // Op names may contain dots and start with characters that words may not: `acme.gelu2`.
     Token op_name();
     Token next();
 
@@ -29,7 +29,7 @@ class SignatureLexer {
     [[noreturn]] void fail(size_t offset, const std::string &message) const;
     // "'T'", "the end", "byte 0x01"
     static std::string describe(const Token &token);
-    // What was written, for a message: cut when it is long, and without what a terminal would act on.
+    // The text as shown in a message: shortened if long, and without terminal control characters.
     static std::string shown(std::string_view text);
 
   private:

@@ -26,7 +26,7 @@ uint32_t dims_of(const Expression &expression) {
     return dims;
 }
 
-// A lone name and `int*name` can be solved; the rest is computed.
+// A single name and `int*name` can be solved; everything else is computed.
 Dim classify(Expression expression) {
     using Kind = Term::Kind;
     if (expression.size() == 1) {
@@ -105,7 +105,7 @@ Signature SignatureParser::parse() {
     check_dtype_defaults();
     check_counted_dims();
     signature_.text = print_signature(signature_);
-    if (signature_.text.size() > max_signature_bytes) { // others read it, and must be able to
+    if (signature_.text.size() > max_signature_bytes) { // other hosts read it too and have this limit
         throw Error(OPDOCK_INVALID_ARGUMENT,
                     fmt::format("this signature has {} bytes when it is written with the usual spaces; signatures have "
                                 "at most {}",
@@ -254,7 +254,7 @@ void SignatureParser::parse_dim(Parameter *parameter, bool is_output) {
     parameter->dims.push_back(std::move(dim));
 }
 
-// Whether dims are shared or each element's own is decided where they first appear.
+// The first appearance of a dim decides whether it is shared or separate for each list element.
 void SignatureParser::check_element_dims(const Parameter &parameter, const Token &start) {
     if (parameter.list) {
         if (signature_.n_lists == 0 && part_ == Part::outputs) {
@@ -290,7 +290,7 @@ void SignatureParser::check_alias(const Parameter &output, const Token &start) c
     }
 }
 
-// Outputs are inferred from inputs, so something must give every name in them a value whenever they are wanted.
+// Outputs are inferred from inputs, so every name in them must be bound whenever the output is wanted.
 void SignatureParser::check_bound(const Parameter &output, const Token &start) const {
     const Bindings &bound = output.optional ? known_ : sure_;
     std::string name;
@@ -373,7 +373,7 @@ uint8_t SignatureParser::dim_index() {
     return index;
 }
 
-// Inputs bring them; after those, an int attribute may, whose value it is, or an output that counts them.
+// Dims come from inputs; after the inputs, from an int attribute with this name or from an output that counts them.
 uint8_t SignatureParser::new_dim() {
     auto &names = signature_.dim_names;
     const auto index = static_cast<uint8_t>(names.size());
@@ -408,7 +408,7 @@ uint8_t SignatureParser::new_dim() {
     return index;
 }
 
-// Each needs an output of its name that counts it, and a clause that tells how many there may be at most.
+// Each needs an output of its name that counts it, and a clause that limits its size.
 void SignatureParser::check_counted_dims() {
     for (const auto &[index, token] : counted_) {
         auto &outputs = signature_.outputs;

@@ -1,5 +1,5 @@
-// The recursive descent over a signature's tokens: one function for each rule of the grammar in docs/signatures.md.
-// signature_parser.cpp has parameters and dims, signature_parser_attributes.cpp attributes and where clauses.
+// Recursive descent parser of signatures: one function for each rule of the grammar in docs/signatures.md.
+// signature_parser.cpp implements parameters and dims, signature_parser_attributes.cpp attributes and where clauses.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class SignatureParser {
     Signature parse();
 
   private:
-    // What has a value: dims, dtype variables (a bit for each) and `...`.
+    // The names with a value: dims, dtype variables (a bit for each) and `...`.
     struct Bindings {
         uint32_t dims = 0;
         uint32_t dtypes = 0;
@@ -29,7 +29,7 @@ class SignatureParser {
     [[noreturn]] void fail_expected(std::string_view expected) const;
     void expect(std::string_view symbol, std::string_view where);
     bool accept(std::string_view symbol);
-    // The name of a parameter or an attribute; no two may share one.
+    // Reads the name of a parameter or attribute; names must be unique.
     std::string new_name(std::string_view what);
 
     void parse_inputs();
@@ -62,7 +62,7 @@ class SignatureParser {
     void parse_numbers(AttributeSpec *attribute);
     uint32_t parse_dtype_name();
 
-    int dtype_variable(); // of the current token
+    int dtype_variable(); // index of the current token's variable
     void parse_where();
     void parse_dtype_clause();
     void parse_dim_clause();
@@ -72,14 +72,14 @@ class SignatureParser {
     Token token_;
     Signature signature_;
     std::vector<std::string> names_;
-    // Dims that outputs have and nothing before them tells, and where they first stand.
+    // Dims of outputs that nothing before them determines, and their first token.
     std::vector<std::pair<uint8_t, Token>> counted_;
-    Bindings sure_;           // given by a required input or an attribute
-    Bindings known_;          // those, and what optional inputs give
+    Bindings sure_;           // bound by a required input or an attribute
+    Bindings known_;          // the same, and those bound by optional inputs
     Bindings used_;           // by the parameter being parsed
-    uint32_t new_dims_ = 0;   // that appear in it for the first time
-    uint32_t own_dims_ = 0;   // that it binds, as far as it is parsed
-    uint32_t restricted_ = 0; // dtype variables that have a where clause
+    uint32_t new_dims_ = 0;   // that first appear in that parameter
+    uint32_t own_dims_ = 0;   // that it binds, as far as it has been parsed
+    uint32_t restricted_ = 0; // dtype variables with a where clause
     enum class Part { inputs, outputs, clauses };
     Part part_ = Part::inputs;
 };

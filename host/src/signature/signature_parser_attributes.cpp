@@ -23,7 +23,7 @@ AttributeSpec SignatureParser::parse_attribute() {
     }
     AttributeSpec attribute;
     attribute.name = new_name("attribute");
-    // The name of an attribute stands for its value in the shapes and clauses after it.
+    // An attribute's name stands for its value in later shapes and clauses.
     const auto &dims = signature_.dim_names;
     if (std::find(dims.begin(), dims.end(), attribute.name) != dims.end()) {
         lexer_.fail(start.offset,
@@ -239,7 +239,7 @@ void SignatureParser::parse_dtype_clause() {
         }
         listed.push_back(dtype);
     } while (accept("|"));
-    // In the order of named_dtypes, so that the order they were written in makes no difference.
+    // In the order of named_dtypes, so that the order in the text does not matter.
     auto &allowed = signature_.allowed_dtypes[index];
     allowed.clear();
     for (const NamedDtype &known : named_dtypes) {

@@ -1,4 +1,4 @@
-// Parsed signatures by their text: a thousand plugins declare the same few ops.
+// Parsed signatures, cached by text: a thousand plugins declare the same few ops.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace opdock::core {
 
 class Signatures {
   public:
-    // Throws Error as parse_signature does.
+    // Throws Error like parse_signature.
     std::shared_ptr<const Signature> parse(const std::string &text) {
         std::shared_ptr<const Signature> &slot = known_[text];
         if (!slot) {

@@ -18,7 +18,7 @@ std::string print_shape_of(const DLTensor &tensor) {
     return fmt::format("[{}]", fmt::join(tensor.shape, tensor.shape + tensor.ndim, ", "));
 }
 
-// Rounds down, so that (n-9)/8 of a small n is what one expects. The divisor is a positive number of the signature.
+// Rounds down, so that (n-9)/8 behaves as expected for small n. The divisor is a positive constant of the signature.
 int64_t divide(int64_t a, int64_t b) {
     return a / b - (a % b < 0 ? 1 : 0);
 }
@@ -39,10 +39,10 @@ std::optional<int64_t> combine(Term::Kind kind, int64_t left, int64_t right) {
     case Term::Kind::divide:
         result = divide(left, right);
         break;
-    default: // the remainder; nothing is left out of a number by 0, as none is a multiple of 0 but 0
+    default: // remainder; a remainder by 0 is the number itself: 0 is the only multiple of 0
         if (right == 0) {
             result = left;
-        } else if (right != -1) { // of which every number is a multiple, and INT64_MIN / -1 traps
+        } else if (right != -1) { // -1 divides every number, and INT64_MIN % -1 traps
             result = left % right;
             result += result != 0 && (result < 0) != (right < 0) ? right : 0;
         }
@@ -51,7 +51,7 @@ std::optional<int64_t> combine(Term::Kind kind, int64_t left, int64_t right) {
     return overflow ? std::nullopt : std::optional(result);
 }
 
-// A bit for each that it names.
+// A bit for each dim that it names.
 uint32_t dims_of(const Dim &dim) {
     if (dim.kind == Dim::Kind::number) {
         return 0;
@@ -213,7 +213,7 @@ void Solver::begin_element() {
 }
 
 std::optional<int64_t> Solver::evaluate(const Expression &expression) const {
-    std::array<int64_t, max_expression_terms> stack; // the parser limits an expression to what fits
+    std::array<int64_t, max_expression_terms> stack; // the parser limits expressions to this size
     size_t depth = 0;
     for (const Term &term : expression) {
         if (term.kind == Term::Kind::number) {

@@ -1,5 +1,5 @@
-// Solves the dims and dtype variables of one call from the tensors that it brings, and checks the rest against them.
-// Used by bind (all tensors) and infer (inputs, then computes the outputs).
+// Solves the dims and dtype variables of one call from its tensors, and checks all other tensors against them. Used by
+// bind (all tensors) and infer (matches inputs, then computes outputs).
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace opdock::core {
 
-// Where something stands: a parameter (inputs first, then outputs) and, in a list, which element.
+// Position of an argument: the parameter (inputs first, then outputs) and, in a list, the element.
 struct ArgumentPlace {
     uint32_t parameter;
     uint32_t element;
@@ -22,10 +22,10 @@ std::string describe(const Signature &signature, ArgumentPlace place); // "input
 [[noreturn, gnu::cold]] void fail(const Signature &signature, const std::string &message);
 [[noreturn, gnu::cold]] void fail(const Signature &signature, ArgumentPlace place, const std::string &message);
 
-// An output as a call's inputs have it.
+// An output as determined by a call's inputs.
 struct InferredOutput {
     const char *name = nullptr; // the signature's
-    uint32_t parameter = 0;     // of the outputs
+    uint32_t parameter = 0;     // index among the outputs
     bool optional = false;
     DLDataType dtype = {};
     int32_t ndim = 0;
@@ -36,28 +36,28 @@ class Solver {
   public:
     explicit Solver(const Signature &signature) : signature_(signature) {}
 
-    // Rank, dims and dtype of one tensor; binds what is not bound. Throws on the first that is wrong.
+    // Matches rank, dims and dtype of one tensor; binds unbound names. Throws on the first mismatch.
     void match(ArgumentPlace place, const DLTensor &tensor);
-    // The value of an attribute that binds a dtype variable or a dim; of others, nothing to do.
+    // Uses the value of an attribute that binds a dtype variable or a dim; ignores all other attributes.
     void match_attribute(size_t attribute, const opdock_value &value);
-    // What belongs to an element of lists is forgotten, so that the next may have its own.
+    // Clears the bindings of a list element, so that the next element may have its own.
     void begin_element();
-    // The where clauses whose dims are all bound and which read dims of elements (`elements`) or do not.
+    // Checks where clauses whose dims are all bound: those that read element dims if `elements`, else the others.
     void check_constraints(bool elements) const;
 
-    // What outputs count gets the size that the clauses allow at most.
+    // Binds each counted dim to the maximum size that the clauses allow.
     void bind_counted_dims();
 
-    // 0 when nothing in this call bound it.
+    // 0 if nothing in this call bound it.
     uint32_t dtype(size_t variable) const { return (bound_dtypes_ >> variable & 1u) != 0 ? dtypes_[variable] : 0; }
-    // Fills in dtype and shape of an output. False when only an absent input would have told them.
+    // Sets dtype and shape of an output. False if they depend on an absent input.
     bool spec_of(ArgumentPlace place, InferredOutput *inferred) const;
 
   private:
-    // Whatever bound a name; for messages only.
+    // The origin of a binding; for messages only.
     struct Source {
         bool attribute;
-        ArgumentPlace place; // of an attribute: its number in `parameter`
+        ArgumentPlace place; // for an attribute: its index in `parameter`
     };
 
     void match_dtype(ArgumentPlace place, const Parameter &parameter, const DLTensor &tensor);
@@ -65,12 +65,12 @@ class Solver {
     void match_computed_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis);
     void bind_dim(size_t index, int64_t size, Source source);
     void match_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank);
-    // Whether the variable may stand for `dtype` now; binds it when nothing did before.
+    // True if the variable may stand for `dtype`; binds it if it is unbound.
     bool unify(size_t variable, uint32_t dtype, Source source);
-    // Of bound names; none when it does not fit into 64 bits. Division rounds down.
+    // For bound names; nullopt if the result does not fit into 64 bits. Division rounds down.
     std::optional<int64_t> evaluate(const Expression &expression) const;
     bool is_bound(const Dim &dim) const;
-    std::optional<int64_t> value_of(const Dim &dim) const; // likewise
+    std::optional<int64_t> value_of(const Dim &dim) const; // as evaluate()
     bool holds(const Constraint &constraint) const;
     int64_t side_of(const Constraint &constraint, const Expression &side) const;
 
@@ -88,8 +88,8 @@ class Solver {
     const Signature &signature_;
     uint32_t bound_dims_ = 0;
     uint32_t bound_dtypes_ = 0;
-    int32_t ellipsis_rank_ = -1; // -1: not bound
-    // Not initialized: the masks above say what counts, and this runs once per call.
+    int32_t ellipsis_rank_ = -1; // -1: unbound
+    // Uninitialized for speed, because this runs once per call: the masks above say which are valid.
     std::array<int64_t, max_dims> dims_;
     std::array<Source, max_dims> dim_sources_;
     std::array<int64_t, OPDOCK_MAX_RANK> ellipsis_;

@@ -10,7 +10,7 @@
 namespace opdock::core {
 namespace {
 
-// nlohmann's events carry no positions: this iterator counts the characters it has handed out.
+// nlohmann's events carry no positions: this iterator counts the characters that it has returned.
 class Counting {
   public:
     using iterator_category = std::input_iterator_tag;
@@ -40,7 +40,7 @@ BoundedJson::BoundedJson(std::string_view text, std::string name, opdock_status 
     : text_(text), name_(std::move(name)), status_(status), limits_(limits) {}
 
 void BoundedJson::read() {
-    if (text_.starts_with("\xef\xbb\xbf")) { // which nlohmann passes over
+    if (text_.starts_with("\xef\xbb\xbf")) { // nlohmann would skip it
         fail(1, "this is not JSON: unexpected byte order mark; save it as UTF-8 without one");
     }
     const char *const begin = text_.data();
@@ -125,7 +125,7 @@ bool BoundedJson::leave() {
     return true;
 }
 
-// `consumed` characters were read when it came up: the position of the last of them.
+// `consumed`: number of characters read at the event; the position is that of the last one.
 std::string BoundedJson::position(std::size_t consumed) const {
     const std::string_view before = text_.substr(0, consumed == 0 ? 0 : std::min(consumed, text_.size()) - 1);
     const auto line = std::count(before.begin(), before.end(), '\n') + 1;

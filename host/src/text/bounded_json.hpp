@@ -1,5 +1,5 @@
-// JSON from files that anybody may have written, read value by value within limits that keep time and memory small
-// whatever the text. No key twice.
+// JSON from untrusted files, read value by value within limits that bound time and memory for any text. No duplicate
+// keys.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ struct JsonLimits {
     std::size_t values;
 };
 
-// A derived class takes the values that it wants; only the form of the others counts.
+// A derived class handles the values that it needs; the others are only checked for syntax.
 class BoundedJson : public nlohmann::json_sax<nlohmann::json> {
   public:
-    // `name` is that of the file, for messages.
+    // `name`: the file's name, for messages.
     BoundedJson(std::string_view text, std::string name, opdock_status status, const JsonLimits &limits);
 
-    // Throws Error(status) whose message begins with NAME:LINE:COLUMN.
+    // Throws Error(status); the message starts with NAME:LINE:COLUMN.
     void read();
 
     bool null() override;
@@ -49,9 +49,9 @@ class BoundedJson : public nlohmann::json_sax<nlohmann::json> {
     // "null", "a number", "a list": any other value.
     virtual void take_other(const char * /*what*/) {}
 
-    // The number of objects and lists around the value or the key that is taken.
+    // Number of objects and lists that enclose the current value or key.
     std::size_t depth() const { return keys_.size(); }
-    // NAME:LINE:COLUMN of what was taken last.
+    // NAME:LINE:COLUMN of the current value or key.
     std::string position() const { return position(consumed_); }
     [[noreturn]] void fail(const std::string &message) const { fail(consumed_, message); }
 
@@ -67,9 +67,9 @@ class BoundedJson : public nlohmann::json_sax<nlohmann::json> {
     const std::string name_;
     const opdock_status status_;
     const JsonLimits limits_;
-    std::size_t consumed_ = 0;                // characters of the text
-    std::size_t values_ = 0;                  // so far
-    std::vector<std::set<std::string>> keys_; // of each object that is open; none of a list
+    std::size_t consumed_ = 0;                // number of characters read
+    std::size_t values_ = 0;                  // number of values read
+    std::vector<std::set<std::string>> keys_; // keys of each open object; empty for a list
 };
 
 } // namespace opdock::core

@@ -36,10 +36,10 @@ class Reporter {
     opdock_status status_;
 };
 
-// What must hold before yaml-cpp sees the text. Brackets are counted without regard to quotes: what hides in a quoted
-// string only makes the count less strict (the handler below has the last word on depth), and nobody balances more than
-// 32 brackets inside strings.
-// Throws where the character is none of UTF-8 text; returns where the next one begins.
+// Conditions that must hold before yaml-cpp sees the text. Brackets are counted regardless of quotes: brackets in a
+// quoted string only make the check less strict (the handler below checks the depth finally), and nobody balances more
+// than 32 brackets inside strings.
+// Throws if the character is not valid UTF-8 text; returns its number of bytes.
 template<class Fail>
 std::size_t check_character(std::string_view rest, const Fail &fail) {
     const auto byte = static_cast<unsigned char>(rest.front());
@@ -120,7 +120,7 @@ void check_encoding(std::string_view text, const Reporter &reporter) {
     }
 }
 
-// Builds the tree, and stops at the first thing that has no place in a configuration file.
+// Builds the tree, and stops at the first construct that is not allowed in a configuration file.
 class TreeBuilder : public YAML::EventHandler {
   public:
     explicit TreeBuilder(const Reporter &reporter) : reporter_(reporter) {}
@@ -180,14 +180,14 @@ class TreeBuilder : public YAML::EventHandler {
         YAML::anchor_t anchor;
         bool has_key = false; // the next node is the value of entries.back()
 
-        // The place of the next node among the children: of a sequence its number, of a map twice that of the entry,
-        // and one more for the value.
+        // Index of the next node among the children: in a sequence its position, in a map twice the entry's position,
+        // plus one for the value.
         std::size_t next_child() const {
             return node.type == YamlNode::Type::sequence ? node.items.size()
                                                          : 2 * node.entries.size() - (has_key ? 1 : 0);
         }
     };
-    // Where a value stands in the tree: places among children, from the root.
+    // Location of a value in the tree: child indices from the root.
     using Path = std::vector<std::size_t>;
 
     void count_node(const YAML::Mark &mark) {
@@ -196,7 +196,7 @@ class TreeBuilder : public YAML::EventHandler {
         }
     }
 
-    // Counts a copy against the limits, before it is made. `depth` levels are open around it.
+    // Counts a copy against the limits before it is made. `depth`: number of open levels around it.
     void count(const YamlNode &copied, std::size_t depth, const YAML::Mark &mark) {
         count_node(mark);
         copied_bytes_ += copied.text.size();
@@ -217,9 +217,9 @@ class TreeBuilder : public YAML::EventHandler {
         }
     }
 
-    // A value that ended. Those around it may still be open, and are not in the tree yet.
+    // A completed value. Enclosing values may still be open, and are not in the tree yet.
     const YamlNode &node_at(const Path &path) const {
-        std::size_t opened = 0; // on the path, beside the root
+        std::size_t opened = 0; // on the path, not counting the root
         const YamlNode *at = &open_.front().node;
         bool is_open = true;
         for (const std::size_t child : path) {
@@ -316,8 +316,8 @@ class TreeBuilder : public YAML::EventHandler {
 
     static bool is_merge(const YamlNode &key) { return key.text == "<<" && !key.is_quoted; }
 
-    // Replaces each "<<" by the entries of its map or maps that the map around it does not have itself. When the tree
-    // is whole, because paths of anchors count the entries as they are written.
+    // Replaces each "<<" by those entries of its map or maps whose keys the enclosing map lacks. Called when the tree
+    // is complete, because paths of anchors count the entries as written.
     void merge(YamlNode &at) const {
         for (YamlNode &item : at.items) {
             merge(item);
@@ -357,21 +357,21 @@ class TreeBuilder : public YAML::EventHandler {
     const Reporter &reporter_;
     YamlNode root_;
     std::vector<Open> open_;
-    std::map<YAML::anchor_t, Path> anchors_; // of values that ended
+    std::map<YAML::anchor_t, Path> anchors_; // of completed values
     bool has_merges_ = false;
     std::size_t nodes_ = 0;
-    std::size_t copied_bytes_ = 0; // of text, by aliases
+    std::size_t copied_bytes_ = 0; // bytes of text copied by aliases
     std::size_t documents_ = 0;
 };
 
-// yaml-cpp's messages in the words of somebody who edits a file.
+// Rewords yaml-cpp's messages for people who edit a file.
 std::string explained(const std::string &message) {
     static constexpr std::pair<std::string_view, const char *> known[] = {
         {"end of sequence flow not found", "a list that begins with '[' does not end; expected ']'"},
         {"end of map flow not found", "a map that begins with '{' does not end; expected '}'"},
         {"illegal EOF in scalar", "a quoted text does not end; expected the closing quote"},
         {"illegal map value", "unexpected ':'; check the indentation (spaces, no tabs), or quote the text"},
-        // yaml-cpp 0.8 adds the name.
+        // yaml-cpp 0.8 appends the name.
         {"the referenced anchor is not defined", "an alias (*name) without its anchor (&name) before it"},
     };
     for (const auto &[theirs, ours] : known) {

@@ -1,4 +1,4 @@
-// Encodes values as bytes and decodes them, for what only this machine reads again. Decoding checks everything.
+// Encodes values as bytes and decodes them, for data that only this machine reads. Decoding validates everything.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace opdock::core {
 
-// The bytes end before what they should hold.
+// The bytes end before the encoded value does.
 struct ShortBytes : std::runtime_error {
     ShortBytes() : std::runtime_error("a record ends too early") {}
 };
@@ -71,7 +71,7 @@ class ByteReader {
         return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
     }
 
-    // What ByteWriter writes under the same names.
+    // Reads what ByteWriter's functions of the same names write.
     std::span<const std::byte> bytes() { return take(value<std::uint32_t>()); }
     std::string text() { return text_of(value<std::uint32_t>()); }
     std::vector<std::string> texts() {

@@ -15,7 +15,7 @@
 namespace opdock::core {
 namespace {
 
-// A value beyond these is a mistake or an attack; real ones have tens of entries.
+// A value beyond these limits is a mistake or an attack; real values have tens of entries.
 constexpr std::size_t most_bytes = std::size_t{64} * 1024;
 constexpr std::size_t most_entries = 1024;
 
@@ -23,7 +23,7 @@ const VariableInfo &info(Variable variable) {
     return all_variables.at(static_cast<std::size_t>(variable));
 }
 
-// Keeps the entries that fit as a whole, so that capping never makes half a name.
+// Keeps the leading entries that fit completely, so that no name is cut.
 std::string capped(const VariableInfo &row, const std::string &name, const std::string &value,
                    std::vector<std::string> &warnings) {
     std::size_t end = std::min(value.size(), most_bytes);
@@ -32,7 +32,7 @@ std::string capped(const VariableInfo &row, const std::string &name, const std::
         end = std::min(end, value.size());
     } else {
         std::size_t entries = 0;
-        std::size_t whole = 0; // where the last entry that fits ends
+        std::size_t whole = 0; // end of the last entry that fits
         for (std::size_t begin = 0; begin <= end && entries < most_entries; ++entries) {
             const std::size_t separator = value.find_first_of(row.separators, begin);
             const std::size_t entry_end = std::min(separator, value.size());
@@ -53,8 +53,8 @@ std::string capped(const VariableInfo &row, const std::string &name, const std::
     return value.substr(0, end);
 }
 
-// One of the folders of the XDG base directory specification: its variable, and where it is below the home directory;
-// null: nowhere.
+// A folder of the XDG base directory specification: its variable, and its default below the home directory, or null if
+// it has none.
 std::string user_folder(const RawEnvironment &raw, const char *variable, const char *below_home,
                         std::vector<std::string> &warnings) {
     const auto absolute = [&](const char *name) -> std::string {
@@ -83,8 +83,8 @@ std::string letters_of(std::string_view name) {
     return letters;
 }
 
-// Names that are set and are one slip away from a variable of ours: after the prefix, or in it, as in TEFL_LOG_LEVEL.
-// All others belong to somebody else.
+// Warns of variables whose name is one edit away from ours: after the prefix, or in it, as in TEFL_LOG_LEVEL. Others
+// are assumed not to be ours.
 void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std::vector<std::string> &warnings) {
     std::vector<std::string> names;
     names.reserve(all_variables.size());
@@ -95,14 +95,14 @@ void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std:
     for (std::string_view &stem : stems) {
         stem.remove_prefix(prefix.size());
     }
-    constexpr size_t shortest_prefix = 4; // a shorter one is a slip away from everything
+    constexpr size_t shortest_prefix = 4; // a shorter one is one edit away from many names
     const std::string_view own[] = {prefix};
     const auto meant_by = [&](const std::string &name) -> std::string {
         if (name.starts_with(prefix)) {
             const std::string_view stem = std::string_view(name).substr(prefix.size());
             const auto row = std::find_if(all_variables.begin(), all_variables.end(),
                                           [&](const auto &one) { return one.stem == stem; });
-            if (row != all_variables.end()) { // of those that have PLUGIN_ in their names whatever the prefix
+            if (row != all_variables.end()) { // variables with PLUGIN_ in their names under every prefix
                 return variable_name(row->id, prefix);
             }
             const std::string_view guess = nearest(stem, stems);
@@ -134,7 +134,7 @@ void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std:
     }
 }
 
-// Whether the variable is read, or may be one of ours with a slip in its prefix.
+// True if the variable is read, or may be one of ours with a misspelt prefix.
 bool may_be_ours(std::string_view name, std::string_view prefix) {
     constexpr std::array others = {
         "HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH"};
@@ -265,7 +265,7 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
                                        " and the user's plugin directory and trusted keys are ignored");
     } else {
         environment.user_data_dir = user_folder(raw, "XDG_DATA_HOME", "/.local/share", environment.warnings);
-        std::vector<std::string> again; // of HOME
+        std::vector<std::string> again; // further values of HOME
         environment.user_cache_dir = user_folder(raw, "XDG_CACHE_HOME", "/.cache",
                                                  raw.contains("XDG_CACHE_HOME") ? environment.warnings : again);
         environment.user_config_dir = user_folder(raw, "XDG_CONFIG_HOME", "/.config",
@@ -290,8 +290,8 @@ std::string library_path_in(std::istream &environment) {
 
 namespace {
 
-// As the dynamic loader read it when the program started; what became of the variable since means nothing to it.
-// Nothing where the kernel does not tell.
+// The value that the dynamic loader read when the program started; later changes have no effect on the loader. nullopt
+// if the kernel does not provide it.
 std::optional<std::string> library_path_at_start() {
     std::ifstream file("/proc/self/environ");
     return file.is_open() ? std::optional(library_path_in(file)) : std::nullopt;
@@ -308,7 +308,7 @@ Environment capture_environment(std::string_view prefix) {
         if (!may_be_ours(name, prefix)) {
             continue;
         }
-        // With raised privileges secure_getenv answers null, and only the names are kept, for the warning.
+        // With raised privileges secure_getenv returns null, and only the names are kept, for the warning.
         const char *value = secure_getenv(name.c_str());
         if (value != nullptr || secure) {
             raw.emplace(name, value != nullptr ? value : "");

@@ -1,4 +1,4 @@
-// How a stage says that it cannot go on: a status and a message for people. Caught at the C API.
+// An error that stops a stage: a status and a message for people. Caught at the C API.
 #pragma once
 
 #include <stdexcept>

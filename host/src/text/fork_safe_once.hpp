@@ -1,5 +1,5 @@
-// A value that is made when it is first asked for. Unlike a local static, it has no lock that a forked child could
-// inherit from a thread that was making it, and then wait for without end.
+// A value created on first use. Unlike a local static, it has no lock that a forked child could inherit from a thread
+// that was creating the value, and then wait for forever.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@ namespace opdock::core {
 template<class T>
 class ForkSafeOnce {
   public:
-    // Several threads may make it at once; one of theirs stays. What `make` throws is thrown, and the next call tries
-    // again.
+    // Several threads may create the value at once; one result is kept. If `make` throws, the exception is passed on,
+    // and the next call tries again.
     template<class Make>
     const T &get(Make make) {
         const T *value = value_.load(std::memory_order_acquire);

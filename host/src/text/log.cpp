@@ -23,7 +23,7 @@ constexpr std::array<spdlog::level::level_enum, 4> spdlog_levels = {spdlog::leve
 
 struct LevelName {
     const char *name;
-    const char *colour; // of a terminal
+    const char *colour; // terminal escape sequence
 };
 constexpr std::array<LevelName, 4> level_names = {
     {{"debug", "\x1b[36m"}, {"info", "\x1b[32m"}, {"warning", "\x1b[33m"}, {"error", "\x1b[31m"}}};
@@ -33,7 +33,7 @@ int32_t level_of(spdlog::level::level_enum level) {
     return found == spdlog_levels.end() ? OPDOCK_LOG_ERROR : static_cast<int32_t>(found - spdlog_levels.begin());
 }
 
-// Not by localtime() or gmtime(): both take a lock, which a forked child may find locked.
+// Without localtime() or gmtime(): both take a lock, which a forked child may inherit locked.
 void add_time(fmt::memory_buffer &line, std::chrono::system_clock::time_point time) {
     using namespace std::chrono;
     const auto now = floor<milliseconds>(time);
@@ -67,11 +67,11 @@ class LineSink final : public spdlog::sinks::sink {
                            name.name, is_coloured ? "\x1b[0m" : "", getpid(), gettid());
         }
         const size_t beginning = line.size();
-        // What files, plugins and the environment say comes by here: none of it is for a terminal to act on.
+        // Texts of files, plugins and the environment pass through here: they must not control the terminal.
         const std::string payload = visible({message.payload.data(), message.payload.size()});
         for (const char c : payload) {
             line.push_back(c);
-            if (c == '\n' && callback_ == nullptr) { // whoever greps for a line of ours finds all of it
+            if (c == '\n' && callback_ == nullptr) { // repeat the tag, so that grep finds all lines of a message
                 line.reserve(line.size() + beginning);
                 line.append(line.data(), line.data() + beginning);
                 fmt::format_to(std::back_inserter(line), "    "); // so that no part of a message passes for another
@@ -91,7 +91,7 @@ class LineSink final : public spdlog::sinks::sink {
                 continue;
             }
             if (written <= 0) {
-                return; // nobody to tell
+                return; // the error cannot be reported
             }
             text += written;
             left -= static_cast<size_t>(written);

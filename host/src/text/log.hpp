@@ -1,11 +1,11 @@
-// The host's log: one line for each thing that people grep for, on stderr or to the program's callback.
+// The host's log: one line for each event that people grep for, on stderr or to the program's callback.
 //
 //     [2026-11-23 02:40:11.123Z] [opdock] [info] [1204:1209] Op 'rmsnorm_fwd' using 'vendor.acme' (kind=vendor, ...)
 //
-// The time is UTC, and the numbers are those of the process and the thread. The level has a colour where stderr is a
-// terminal and NO_COLOR is not set. A callback is given what follows the time, without process and thread: the
-// program's own log has these. A line is formatted on the caller's stack and written with one write(2): no lock that a
-// forked child could inherit, and lines of two threads do not mix.
+// The time is UTC; the numbers are process and thread ids. The level is coloured if stderr is a terminal and NO_COLOR
+// is not set. A callback receives the line without time, process and thread, which the program's own log adds. A line
+// is formatted on the caller's stack and written with one write(2): there is no lock that a forked child could inherit,
+// and lines of different threads do not mix.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ class Log {
     using Callback = void (*)(void *user_data, int32_t level, const char *line);
 
     Log() : Log(nullptr, nullptr) {}
-    // A null callback writes to stderr.
+    // With a null callback, writes to stderr.
     Log(Callback callback, void *user_data);
 
-    // `level` is an OPDOCK_LOG_ value; lines below it are dropped.
+    // `level` is an OPDOCK_LOG_ value; messages below it are dropped.
     void set_level(int32_t level);
-    // For those who would rather not make a line that nobody reads.
+    // Lets callers skip building a message that would be dropped.
     bool writes(int32_t level) const;
 
     void debug(std::string_view message) const { write(OPDOCK_LOG_DEBUG, message); }

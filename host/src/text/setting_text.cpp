@@ -86,7 +86,7 @@ std::string parse_vendor(std::string_view name, const Place &place, std::size_t 
 
 namespace {
 
-// Above 0 and up to a day; nothing for other text.
+// A time above 0 and up to a day; nullopt for other text.
 std::optional<double> seconds_in(std::string_view value) {
     const std::string_view text = trimmed(value);
     double number = 0;

@@ -14,10 +14,10 @@ char lower(char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-// The character at the start of a text that is not empty.
+// The first character of a non-empty text.
 struct Character {
     std::uint32_t code = 0;
-    std::size_t length = 0; // in bytes; 0 when they are no UTF-8
+    std::size_t length = 0; // in bytes; 0 if it is not UTF-8
 };
 
 Character first_character(std::string_view text) {
@@ -42,9 +42,9 @@ Character first_character(std::string_view text) {
     return is_character ? Character{code, length} : Character{};
 }
 
-// What moves a terminal's cursor, sets its title, ends a line or turns the direction of what stands beside it, and
-// shows nothing of itself; what has no width or no ink, by which two texts look alike; tags (U+E0020 to U+E007F), by
-// which a text holds another one that nobody sees; and what no XML may hold.
+// Characters that move a terminal's cursor, set its title, end a line or change the writing direction; characters
+// without width or visible shape, which make texts look alike; tag characters (U+E0020 to U+E007F), which hide text;
+// and characters that XML forbids.
 bool is_control(std::uint32_t code) {
     const auto within = [code](std::uint32_t first, std::uint32_t last) { return code >= first && code <= last; };
     return code < 0x20 || within(0x7f, 0x9f) || code == 0x00ad || code == 0x061c || within(0x115f, 0x1160) ||
@@ -53,7 +53,7 @@ bool is_control(std::uint32_t code) {
            within(0xe0000, 0xe007f);
 }
 
-// Adds the character at the start of `text`, or how it is shown; returns how many bytes of `text` that was.
+// Appends the first character of `text`, or its escaped form; returns its number of bytes in `text`.
 std::size_t add_visible(std::string &to, std::string_view text) {
     constexpr char digits[] = "0123456789abcdef";
     const Character character = first_character(text);
@@ -62,7 +62,7 @@ std::size_t add_visible(std::string &to, std::string_view text) {
         return character.length;
     }
     if (character.length > 1) {
-        const bool is_long = character.code > 0xffff; // as C and YAML write it
+        const bool is_long = character.code > 0xffff; // as in C and YAML
         to += is_long ? "\\U" : "\\u";
         for (int shift = is_long ? 28 : 12; shift >= 0; shift -= 4) {
             to += digits[character.code >> static_cast<unsigned>(shift) & 15u];
@@ -198,9 +198,9 @@ std::size_t tolerated_edits(std::string_view word) {
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
-    constexpr std::size_t longest_compared = 128; // the longest name there is; more is not a slip of the keyboard
+    constexpr std::size_t longest_compared = 128; // the longest valid name; more is not a typing mistake
     std::size_t left =
-        300'000; // of pairs of letters that are looked at, about a millisecond: 1,000 names of 17 letters
+        300'000; // limit on compared pairs of letters; takes about a millisecond, enough for 1,000 names of 17 letters
     if (word.size() > longest_compared) {
         return {};
     }

@@ -1,4 +1,4 @@
-// The environment variables, a row each: their names, and what documentation and `--help` say of them.
+// The table of environment variables: names, and texts for documentation and `--help`.
 #pragma once
 
 #include <array>
@@ -34,14 +34,14 @@ enum class Variable {
     call_files,
 };
 
-// One row of the table of variables, from which the documentation and `--help` are written.
+// A row of the table of variables, from which the documentation and `--help` are generated.
 struct VariableInfo {
     Variable id;
     std::string_view stem;     // the name without the prefix
-    std::string_view values;   // what it may be set to
-    std::string_view fallback; // what holds when it is not set
+    std::string_view values;   // permitted values
+    std::string_view fallback; // effect if it is not set
     std::string_view meaning;
-    std::string_view separators; // between the entries of a list, outermost first; empty when it holds one value
+    std::string_view separators; // of a list, outermost first; empty for a single value
 };
 
 inline constexpr std::array all_variables = {

@@ -1,4 +1,4 @@
-// Signatures of plugins, as they stand in libacme.so.sig:
+// Signatures of plugins, as stored in libacme.so.sig:
 //
 //     opdock.signature/1
 //     library 9f86d081...               (SHA-256 of the library)
@@ -6,8 +6,8 @@
 //     key 0123456789abcdef              (id of the key)
 //     signature 6291d657...             (Ed25519, 128 digits of 0-9a-f)
 //
-// What is signed are the first four lines as they stand there, each with its line feed. Further signatures follow in
-// the same way, one for each key.
+// The signed text is the first four lines exactly as written, each with its line feed. Further signatures follow in the
+// same format, one for each key.
 #pragma once
 
 #include <array>
@@ -27,21 +27,21 @@ struct FileSignature {
     std::optional<Digest> manifest;
     std::string key_id;
     std::array<unsigned char, 64> bytes{};
-    std::size_t line = 1; // where it begins
+    std::size_t line = 1; // of its start
 
-    // The four lines.
+    // The first four lines.
     std::string signed_text() const;
     bool is_made_with(const PublicKey &key) const;
 };
 
-inline constexpr std::size_t most_signature_bytes = std::size_t{64} * 1024; // of a file
-inline constexpr std::size_t most_signatures = 64;                          // in a file
+inline constexpr std::size_t most_signature_bytes = std::size_t{64} * 1024; // per file
+inline constexpr std::size_t most_signatures = 64;                          // per file
 
-// At least one. `path` names the file in messages. Throws Error(OPDOCK_LOAD_FAILED).
+// Returns at least one. `path` names the file in messages. Throws Error(OPDOCK_LOAD_FAILED).
 std::vector<FileSignature> parse_signatures(std::string_view text, const std::string &path);
 std::vector<FileSignature> read_signatures(const std::string &path);
 
-// As they stand in the file.
+// The content of their file.
 std::string print(const std::vector<FileSignature> &signatures);
 
 } // namespace opdock::core

@@ -1,4 +1,4 @@
-// A key that signatures are checked with, as it stands in NAME.pub:
+// A public key for checking signatures, as stored in NAME.pub:
 //
 //     opdock.public-key/1
 //     name acme-2026
@@ -12,13 +12,13 @@
 
 namespace opdock::core {
 
-inline constexpr std::size_t most_key_bytes = 4096; // of a key's file
+inline constexpr std::size_t most_key_bytes = 4096; // per key file
 
 struct PublicKey {
     std::string name;
     std::array<unsigned char, 32> bytes{};
 
-    // What signatures name it by: the first 16 digits of the SHA-256 of its bytes.
+    // The id of the key in signatures: the first 16 digits of the SHA-256 of its bytes.
     std::string id() const;
     // "key 'acme-2026' (0123456789abcdef)"
     std::string text() const;
@@ -31,7 +31,7 @@ bool is_key_name(std::string_view name);
 PublicKey parse_public_key(std::string_view text, const std::string &path);
 PublicKey read_public_key(const std::string &path);
 
-// As it stands in the file.
+// The content of its file.
 std::string print(const PublicKey &key);
 
 } // namespace opdock::core

@@ -18,7 +18,7 @@ JudgedSignature judge(const SignedFiles &files, FileSignature signature, const T
     if (trusted == keys.keys.end()) {
         return {std::move(signature), SignatureState::unknown_key, nullptr};
     }
-    // First whether it is a signature at all: else it says nothing of any file.
+    // First check that the signature is genuine: otherwise it proves nothing about any file.
     const SignatureState state = !signature.is_made_with(trusted->key) ? SignatureState::forged
                                  : signature.library != files.library  ? SignatureState::other_library
                                  : files.manifest && signature.manifest != files.manifest

@@ -1,4 +1,4 @@
-// Whether a plugin is signed by a key that is trusted.
+// Checks whether a plugin is signed with a trusted key.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 
 namespace opdock::core {
 
-// A plugin's files as they are now.
+// Current files of a plugin.
 struct SignedFiles {
     std::string name; // of the library, for messages
     Digest library{};
-    std::optional<Digest> manifest; // when a plugin.json named the library
+    std::optional<Digest> manifest; // set if a plugin.json named the library
     std::string signature;          // the path of its signatures
 };
 
@@ -24,22 +24,22 @@ enum class SignatureState { valid, unknown_key, other_library, other_manifest, f
 struct JudgedSignature {
     FileSignature signature;
     SignatureState state;
-    const TrustedKey *key; // null when it is unknown; lives as long as the keys
+    const TrustedKey *key; // null if unknown; lives as long as the keys
 };
 
-// One state for each signature, in their order. Without a manifest the library alone counts, whatever manifest it was
-// signed with: a signature says that the library is its vendor's.
+// One state for each signature, in order. Without a manifest only the library is compared, whatever manifest was
+// signed: a signature certifies that the library is its vendor's.
 std::vector<JudgedSignature> judge_signatures(const SignedFiles &files, std::vector<FileSignature> signatures,
                                               const TrustedKeys &keys);
 
-// Reads the signatures; returns the first key with a valid one. Throws Rejected.
+// Reads the signatures; returns the first key with a valid signature. Throws Rejected.
 const TrustedKey &check_signatures(const SignedFiles &files, const TrustedKeys &keys);
 
-// The same for signatures that were judged already.
+// Like check_signatures, for signatures that have been judged.
 const TrustedKey &check_judged(const SignedFiles &files, const std::vector<JudgedSignature> &judged,
                                const TrustedKeys &keys);
 
-// Read as check_signatures does: throws Rejected when there are none or when they cannot be parsed.
+// Like check_signatures, throws Rejected if there are none or if they cannot be parsed.
 std::vector<FileSignature> signatures_of(const SignedFiles &files);
 
 } // namespace opdock::core

@@ -7,7 +7,7 @@
 namespace opdock::core {
 namespace {
 
-constexpr std::array<std::string_view, 3> names = {"off", "warn", "require"}; // in the order of Trust
+constexpr std::array<std::string_view, 3> names = {"off", "warn", "require"}; // in the order of enum Trust
 
 }
 

@@ -1,4 +1,4 @@
-// What a policy says of trust. It concerns the process as a whole: code that was loaded belongs to no device or thread.
+// Trust settings of a policy. They apply to the whole process: loaded code belongs to no device or thread.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace opdock::core {
 
 enum class Trust {
-    off,     // nobody asks
-    warn,    // a plugin that is not trusted is a line in the log
-    require, // it is rejected
+    off,     // not checked
+    warn,    // an untrusted plugin is reported in the log
+    require, // an untrusted plugin is rejected
 };
 
 std::string_view trust_name(Trust trust);
@@ -19,7 +19,7 @@ std::string_view trust_name(Trust trust);
 // Throws Error(OPDOCK_INVALID_POLICY).
 Trust parse_trust(std::string_view value, const Place &place);
 
-// One entry of trusted_sha256, in lower case. Throws as above.
+// One entry of trusted_sha256, in lower case. Throws as parse_trust does.
 std::string parse_sha256(std::string_view value, const Place &place);
 
 } // namespace opdock::core

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By name.
+// Sorted by name.
 std::vector<std::string> key_files(const std::string &folder, std::vector<std::string> &warnings) {
     std::vector<std::string> files;
     std::error_code error;

@@ -1,5 +1,5 @@
-// The keys whose signatures are trusted: *.pub in /etc/opdock/trust.d and in opdock/trust.d of the user's
-// configuration.
+// Trusted keys: *.pub in /etc/opdock/trust.d and in opdock/trust.d of the user's configuration
+// folder.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace opdock::core {
 
 inline constexpr const char *system_trust_folder = "/etc/opdock/trust.d";
-inline constexpr std::size_t most_trusted_keys = 1000; // in a folder
+inline constexpr std::size_t most_trusted_keys = 1000; // per folder
 
 struct TrustedKey {
     PublicKey key;
@@ -21,16 +21,16 @@ struct TrustedKey {
 
 struct TrustedKeys {
     std::vector<TrustedKey> keys;
-    std::vector<std::string> warnings; // of files that are not used, and why
-    std::vector<std::string> folders;  // that were looked into, for messages
+    std::vector<std::string> warnings; // about files that are not used, with the reason
+    std::vector<std::string> folders;  // that were searched, for messages
 };
 
-// None of the user's in a process with raised privileges.
+// Omits the user's folder in a process with raised privileges.
 std::vector<std::string> trust_folders(const Environment &environment,
                                        const std::string &system_folder = system_trust_folder);
 
-// In the order of the folders, by name. A folder need not exist; a file that others may write to, or that holds no key,
-// is left out with a warning.
+// In the order of the folders, sorted by name within each. A folder need not exist. A file that others may write to, or
+// that contains no key, is skipped with a warning.
 TrustedKeys read_trusted_keys(const std::vector<std::string> &folders, PathRules &rules);
 
 } // namespace opdock::core

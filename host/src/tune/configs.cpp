@@ -14,7 +14,7 @@
 namespace opdock::core {
 namespace {
 
-// A FlagGems file names the ops of all of FlagGems; a plugin may implement two of them.
+// A FlagGems file names the ops of all of FlagGems, but a plugin may implement only two of them.
 constexpr size_t most_lines = 8;
 
 void log_problems(const Log &log, const PluginTuning &tuning) {
@@ -31,17 +31,17 @@ void log_problems(const Log &log, const PluginTuning &tuning) {
 } // namespace
 
 struct Configs::Known {
-    std::mutex reading;                                                 // guards the next two
+    std::mutex reading;                                                 // guards plugins and former
     std::map<std::string, std::unique_ptr<const PluginTuning>> plugins; // by id
-    std::vector<std::unique_ptr<const PluginTuning>> former;            // of modules that are gone
+    std::vector<std::unique_ptr<const PluginTuning>> former;            // for modules that are gone
 
-    std::mutex standing; // guards the next
+    std::mutex standing; // guards standings
     std::map<TuneIdentity, Standings> standings;
 
-    std::mutex telling;         // guards the next
-    std::set<std::string> told; // problems of the database: each is about all implementations
+    std::mutex telling;         // guards told
+    std::set<std::string> told; // problems of the database, which concern all implementations
 
-    const Known *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
+    const Known *of_parent = nullptr; // abandoned; pointed to so that it is not reported as a leak
 };
 
 Configs::Configs(ConfigOptions options, const Devices &devices, const Log &log)
@@ -71,7 +71,7 @@ const PluginTuning &Configs::of_plugin(const Catalog &catalog, const std::string
         std::make_unique<const PluginTuning>(record != nullptr && mode() != TuneMode::off ? record->tune : "",
                                              record != nullptr && record->names_tune, implementations);
     const PluginTuning &made = *place->second;
-    reading.unlock(); // before the program's log function runs
+    reading.unlock(); // before the program's log function is called
     log_problems(log_, made);
     return made;
 }
@@ -130,7 +130,7 @@ std::vector<RaceStanding> Configs::standings(const Catalog &catalog, const Catal
         std::unique_lock lock(known.standing);
         auto found = known.standings.find(*identity);
         if (found == known.standings.end()) {
-            lock.unlock(); // before the program's log function runs
+            lock.unlock(); // before the program's log function is called
             Standings read = read_standings(*identity);
             lock.lock();
             found = known.standings.try_emplace(*identity, std::move(read)).first;
@@ -144,7 +144,7 @@ std::vector<RaceStanding> Configs::standings(const Catalog &catalog, const Catal
 
 void Configs::keep(const Catalog &catalog, const CatalogOp &op, DLDevice device, const std::string &dtypes,
                    const std::string &key, const std::vector<RaceStanding> &standings) const {
-    (void)this->standings(catalog, op, device, dtypes, key); // so that all that the database has was read
+    (void)this->standings(catalog, op, device, dtypes, key); // reads all entries of the database first
     std::vector<std::pair<TuneIdentity, TuneEntry>> entries;
     Known &all = known();
     std::unique_lock lock(all.standing);
@@ -159,7 +159,7 @@ void Configs::keep(const Catalog &catalog, const CatalogOp &op, DLDevice device,
         }
     }
     lock.unlock();
-    std::string problem; // of one is none of the others
+    std::string problem; // a problem with one entry does not affect the others
     for (const auto &[identity, entry] : entries) {
         try {
             database().write(identity, {entry});

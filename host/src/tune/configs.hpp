@@ -1,5 +1,5 @@
-// The configs of a host's implementations: what tune files say, read when it is first asked for, and the tuning
-// database.
+// The configs of a host's implementations: contents of tune files, which are read on first use, and of
+// the tuning database.
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,14 @@ namespace opdock::core {
 
 struct ConfigOptions {
     TuneMode mode = TuneMode::cached;
-    double budget = 0; // seconds for each call that is tuned before it is first made
+    double budget = 0; // seconds for tuning a call before its first run
     TuneDatabase database{""};
 };
 
 // Safe to use from any thread.
 class Configs {
   public:
-    // Both have to outlive this. Problems of files are logged when they are read.
+    // `devices` and `log` must outlive this. Problems of files are logged when they are read.
     Configs(ConfigOptions options, const Devices &devices, const Log &log);
     ~Configs();
     Configs(const Configs &) = delete;
@@ -40,24 +40,24 @@ class Configs {
     double budget() const { return options_.budget; }
     const TuneDatabase &database() const { return options_.database; }
 
-    // What the plugin's tune file says. Valid as long as this.
+    // The contents of the plugin's tune file. Valid as long as this object.
     const PluginTuning &of_plugin(const Catalog &catalog, const std::string &plugin) const;
-    // The same for one implementation on one device, with what the database has. Null without knobs and for a device
-    // that nothing is known of.
+    // The same for one implementation on one device, with the entries of the database. Null if it has
+    // no knobs or the device is unknown.
     std::unique_ptr<DeploymentTuning> of(const Catalog &catalog, const Implementation &implementation,
                                          DLDevice device) const;
     // Results of measurements that compare an op's implementations on calls of one bucket. The database is read for an
-    // implementation when its device is first asked about. None with TUNE=off, and none for an unknown device.
+    // implementation at the first request for its device. Empty with TUNE=off and for an unknown device.
     std::vector<RaceStanding> standings(const Catalog &catalog, const CatalogOp &op, DLDevice device,
                                         const std::string &dtypes, const std::string &key) const;
-    // Keeps them, the first being the one that the order alone has first, for the calls that come, in this process and
-    // in the database. Throws DatabaseError when they cannot be written; they are in force then all the same.
+    // Stores them for later calls, in this process and in the database. The first result must be that of the one that
+    // is first by the order alone. Throws DatabaseError if writing fails; they are in force all the same.
     void keep(const Catalog &catalog, const CatalogOp &op, DLDevice device, const std::string &dtypes,
               const std::string &key, const std::vector<RaceStanding> &standings) const;
-    // Another plugin of this id may come.
+    // To be called when another plugin with this id may be loaded.
     void forget(const std::string &plugin);
 
-    // In a forked child: abandons what threads of the parent may have been changing.
+    // In a forked child: abandons data that the parent's threads may have been changing.
     void start_over_in_child();
 
   private:

@@ -88,7 +88,7 @@ std::string DeploymentTuning::name_of(const ImplementationSection &section, cons
 
 namespace {
 
-// An imported entry says nothing of times.
+// An imported entry has no times.
 std::string origin_of(double microseconds, double before) {
     const auto text = [](double value) {
         return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);

@@ -1,4 +1,4 @@
-// Which config an implementation uses on one device: what its tune file and the tuning database say, for each call.
+// Chooses the config that an implementation uses on one device, from its tune file and the tuning database, per call.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace opdock::core {
 
-// Where a config came from, in the order in which they are asked.
+// The origin of a config, in the order in which they are tried.
 enum class ConfigSource { pinned, database, heuristic_function, heuristic_file, first_allowed, defaults, given };
 
 // "pinned", "database", "heuristic function", "heuristic of the tune file", "first config that where allows",
@@ -25,65 +25,65 @@ const char *source_name(ConfigSource source);
 struct ChosenConfig {
     TuneConfig config;
     ConfigSource source = ConfigSource::defaults;
-    std::string origin; // more about the source, for who asked: "acme.tune.yaml:12"; empty when there is no more
+    std::string origin; // details of the source for an explanation: "acme.tune.yaml:12"; empty if there are none
 };
 
-// What can be tuned of one call.
+// The tunable aspects of one call.
 struct TuneTask {
     const ImplementationSection *section; // null: the tune file has no configs for it
     std::string dtypes;
     std::string key;
-    std::string key_text; // how it is bucketed
+    std::string key_text; // how numbers are bucketed
     std::vector<TuneConfig> candidates;
 };
 
 class DeploymentTuning {
   public:
-    // `device` and `tuning` must outlive this. Reads what the database has; when it cannot, *problem says why.
+    // `device` and `tuning` must outlive this. Reads the database's entries; if that fails, sets *problem.
     DeploymentTuning(const ImplementationTuning &tuning, const std::string &file,
                      const opdock_device_properties &device, bool ordered_architectures, TuneIdentity identity,
                      const TuneDatabase &database, std::string *problem);
 
-    // Configs that `where` excludes for a call, a line each.
+    // Configs that `where` excludes for a call, one line each.
     using Excluded = std::vector<std::string>;
 
-    // Each of these holds what it finds to `where` at the call's own values: other calls of the same key may be allowed
-    // what this one is not. `excluded` is null where no explanation is wanted, and then there is no origin either.
+    // Each of the following functions evaluates `where` at the call's own values: other calls of a key may be allowed
+    // what this one is not. `excluded` is null if no explanation is wanted; then there is no origin, either.
     //
-    // What is known of calls like this: pinned or in the database.
+    // The known config for such calls: pinned or in the database.
     std::optional<ChosenConfig> look_up(const opdock_problem &problem, Excluded *excluded) const;
-    // By the tune file's expressions. Nothing when it has none, or with *why.
+    // By the tune file's expressions. Nothing if it has none; nothing and *why on failure.
     std::optional<ChosenConfig> heuristic(const opdock_problem &problem, Excluded *excluded, std::string *why) const;
-    // Of a config that no section has.
+    // For a config that belongs to no section.
     bool allows(const opdock_problem &problem, const ChosenConfig &chosen, Excluded *excluded) const;
-    // The first of the configs to tune that `where` allows, if it excludes the defaults. Nothing if it allows none: an
-    // implementation has to take its defaults for whatever it does not decline.
+    // The first of the configs to tune that `where` allows, if it excludes the defaults. Nothing if it
+    // allows none: an implementation must support its defaults for everything it does not decline.
     std::optional<ChosenConfig> in_place_of_defaults(const opdock_problem &problem, Excluded *excluded) const;
     TuneTask task(const opdock_problem &problem) const;
 
-    // Puts a result in force for the calls that come, in this process.
+    // Applies a result to later calls in this process.
     void take(const TuneTask &task, const TuneConfig &config, double microseconds, double default_microseconds);
-    // True once for each task: whether it was not tried yet by this process.
+    // Returns true once per task, at the first try in this process.
     bool is_first_try(const TuneTask &task);
 
     const TuneIdentity &identity() const { return identity_; }
     const ImplementationTuning &implementation() const { return tuning_; }
     const opdock_device_properties &device() const { return device_; }
-    // What another tune file pins, as entries of the database. A problem for each section whose key is not the one that
-    // the plugin's tune file has for the same dtypes. Dtypes that the plugin's tune file has no configs for are left
-    // out and come into `without_configs`.
+    // Entries of another tune file, in the form of the database. Adds a problem for each section whose
+    // key differs from that in the plugin's tune file for the same dtypes. Dtypes without configs in
+    // the plugin's tune file are left out and added to `without_configs`.
     std::vector<TuneEntry> adopt(const ImplementationTuning &given, std::vector<std::string> &problems,
                                  std::set<std::string> &without_configs) const;
-    // What is in force, of the database and of this process.
+    // Entries in force, from the database and from this process.
     std::vector<TuneEntry> entries() const;
 
   private:
-    // What counts for one tuple of dtypes: of each kind the first section that is for it.
+    // The sections for one tuple of dtypes: the first matching section of each kind.
     struct Plan {
         std::vector<const ImplementationSection *> pinned;
         const ImplementationSection *space = nullptr;
         const ImplementationSection *heuristics = nullptr;
-        const ImplementationSection *where = nullptr; // for what comes from a section without one, or from none
+        const ImplementationSection *where = nullptr; // for configs of a section without one, or of no section
     };
     struct Call {
         std::vector<uint32_t> dtypes;
@@ -105,10 +105,10 @@ class DeploymentTuning {
     const std::string file_;
     const opdock_device_properties &device_;
     const bool ordered_;
-    const bool has_where_; // of any section
+    const bool has_where_; // true if any section has a `where`
     const TuneIdentity identity_;
 
-    mutable std::mutex mutex_; // of what follows
+    mutable std::mutex mutex_; // guards the members below
     mutable std::map<std::vector<uint32_t>, Plan> plans_;
     std::unordered_map<std::string, Tuned> tuned_; // by space, dtypes and key
     std::set<std::string> tried_;                  // likewise

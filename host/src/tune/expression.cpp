@@ -17,7 +17,7 @@
 namespace opdock::core {
 namespace {
 
-constexpr double largest = 9007199254740992; // 2^53: beyond it doubles skip integers
+constexpr double largest = 9007199254740992; // 2^53: above it, doubles skip integers
 
 double next_pow2(double x) {
     return std::isnan(x) ? x
@@ -58,7 +58,7 @@ double greatest(const double *values, int count) {
 constexpr std::array<std::string_view, 12> functions = {
     "min", "max", "abs", "floor", "ceil", "log2", "sqrt", "cdiv", "next_pow2", "prev_pow2", "ceil_div", "round_up"};
 
-// None of muParser's own functions and constants: a file must mean the same under every version of it.
+// Without muParser's own functions and constants: a file must mean the same under every version of it.
 mu::Parser make_parser() {
     mu::Parser parser;
     parser.ClearFun();
@@ -76,7 +76,7 @@ mu::Parser make_parser() {
     parser.DefineFun("next_pow2", next_pow2);
     parser.DefineFun("prev_pow2", prev_pow2);
     parser.DefineFun("ceil_div", ceil_div);
-    parser.DefineFun("cdiv", ceil_div); // as Triton calls it
+    parser.DefineFun("cdiv", ceil_div); // Triton's name
     parser.DefineFun("round_up", round_up);
     return parser;
 }
@@ -89,18 +89,18 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// The names of `names` that the text has, ascending, or the first one that is neither of them nor, before a
-// parenthesis, a function.
+// Indices of the `names` that occur in the text, ascending; or a fault at the first word that is
+// neither one of them nor, before a parenthesis, a function.
 std::variant<std::vector<size_t>, TuneExpression::Fault> find_names(std::string_view text,
                                                                     std::span<const std::string> names) {
-    std::unordered_map<std::string_view, size_t> places; // a text may have hundreds of names, and so may a plugin
+    std::unordered_map<std::string_view, size_t> places; // both a text and a plugin may have hundreds
     for (size_t i = 0; i < names.size(); ++i) {
         places.try_emplace(names[i], i);
     }
     std::vector<size_t> found;
     for (size_t begin = 0; begin < text.size();) {
         size_t end = begin + 1;
-        if (is_digit(text[begin])) { // a number, 1e5 too
+        if (is_digit(text[begin])) { // a number, including 1e5
             end = std::min(text.find_first_not_of("0123456789.eE", begin), text.size());
         } else if (is_letter(text[begin])) {
             while (end < text.size() && (is_letter(text[end]) || is_digit(text[end]))) {
@@ -129,7 +129,7 @@ std::variant<std::vector<size_t>, TuneExpression::Fault> find_names(std::string_
     return found;
 }
 
-// The name that ends before text[end], for what is called there.
+// The name that ends before text[end]: the function called there.
 std::string_view name_before(std::string_view text, size_t end) {
     while (end > 0 && text[end - 1] == ' ') {
         --end;
@@ -155,7 +155,7 @@ struct TuneExpression::Parsed {
     mu::Parser parser;
     std::string text;
     std::vector<size_t> reads;
-    std::vector<double> values; // what the parser reads: one for each of `reads`
+    std::vector<double> values; // read by the parser: one for each of `reads`
     std::mutex mutex;
 
     Parsed(std::string of, std::span<const std::string> names, std::vector<size_t> used)
@@ -170,7 +170,7 @@ struct TuneExpression::Parsed {
 
 namespace {
 
-// What muParser would take or explain badly.
+// Faults that muParser would accept or explain badly.
 std::optional<TuneExpression::Fault> find_fault(const std::string &text) {
     using Fault = TuneExpression::Fault;
     if (text.empty()) {
@@ -184,7 +184,7 @@ std::optional<TuneExpression::Fault> find_fault(const std::string &text) {
         size_t at;
         bool has_comma;
     };
-    std::vector<Open> open; // parentheses
+    std::vector<Open> open; // open parentheses
     for (size_t i = 0; i < text.size(); ++i) {
         const char c = text[i];
         if (c == '(') {

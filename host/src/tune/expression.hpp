@@ -1,10 +1,10 @@
-// Arithmetic in tune files: "min(1024, next_pow2(n))", "block * vec <= n". muParser evaluates it, on doubles.
+// Arithmetic in tune files: "min(1024, next_pow2(n))", "block * vec <= n". Evaluated by muParser, on doubles.
 //
-// + - * / % ^, < <= > >= == != && ||, CONDITION ? A : B, abs floor ceil log2 sqrt, min and max of two or more, and of
-// our own
+// + - * / % ^, < <= > >= == != && ||, CONDITION ? A : B, abs floor ceil log2 sqrt, min and max of two or more, and the
+// functions
 //   next_pow2(x)   the smallest power of two that is not less than x (1 for x <= 1)
 //   prev_pow2(x)   the largest power of two that is not more than x (1 for x < 2)
-//   ceil_div(a, b) how many times b is needed to cover a
+//   ceil_div(a, b) the number of times b is needed to cover a
 //   round_up(a, b) the smallest multiple of b that is not less than a
 // Division is not rounded.
 #pragma once
@@ -21,19 +21,19 @@ namespace opdock::core {
 
 class TuneExpression {
   public:
-    // What cannot be evaluated, and where in the text (from 0).
+    // The error, and its position in the text (from 0).
     struct Fault {
         std::string message;
         size_t at;
     };
 
     static constexpr size_t most_bytes = 2048;
-    static constexpr size_t most_depth = 32; // of parentheses
+    static constexpr size_t most_depth = 32; // of nested parentheses
 
-    // How many expressions a text counts as where they are limited: what is longer takes longer to read and evaluate.
+    // The number of expressions that a text counts as under a limit: longer texts take longer to read and evaluate.
     static size_t count_of(std::string_view text) { return text.empty() ? 1 : (text.size() + 511) / 512; }
 
-    // `names` are the variables that evaluate() has values for, in that order.
+    // `names`: the variables whose values are passed to evaluate(), in the same order.
     static std::variant<TuneExpression, Fault> parse(const std::string &text, std::span<const std::string> names);
 
     TuneExpression(TuneExpression &&) noexcept;
@@ -41,9 +41,9 @@ class TuneExpression {
     ~TuneExpression();
 
     const std::string &text() const;
-    // Which of the names it reads, ascending.
+    // Indices of the names that it reads, ascending.
     const std::vector<size_t> &reads() const;
-    // A value for each name. What has no finite result is nothing. One thread at a time is in it.
+    // `values`: one for each name. Nothing if the result is not finite. Only one thread at a time evaluates it.
     std::optional<double> evaluate(std::span<const double> values) const;
 
   private:

@@ -10,26 +10,26 @@ namespace {
 
 using Type = YamlNode::Type;
 
-// The lists of one file generate at most so many values. The configs on the way to longer ones count too, and each
+// Limit on the values that the lists of one file generate. Intermediate configs count too, and each
 // value counts once more for every 64 bytes of its name and word.
 constexpr size_t most_generated = 2 * most_configs;
 
-// num_ldmatrixes is Hygon's alone.
+// num_ldmatrixes exists only on Hygon.
 constexpr std::array<std::pair<std::string_view, int64_t>, 4> assumed_values = {
     {{"num_stages", 2}, {"num_warps", 4}, {"num_ctas", 1}, {"num_ldmatrixes", 0}}};
 constexpr std::array<std::string_view, 5> launch_options = {"num_warps", "num_stages", "num_ctas", "maxnreg",
                                                             "num_ldmatrixes"};
 
-// Triton launches with what stands outside of META, and with FlagGems' assumption where nothing stands there.
+// False for options that Triton takes from outside of META, or from FlagGems' default if absent there.
 bool counts_in_meta(std::string_view name) {
     return name != "num_warps" && name != "num_stages" && name != "num_ctas";
 }
 
-// The *_expand.yaml files name what FlagGems builds a config from; its kernels call some of it otherwise.
+// The *_expand.yaml files name the values from which FlagGems builds a config; some of its kernels use other names.
 struct ExpandedOp {
     std::string_view op;
-    std::string_view begins; // what knobs begin with that META calls BLOCK_M or BLOCK_SIZE_M; empty: they are alike
-    std::string_view extra;  // a knob beside META, unless META has it or `where` decides on it
+    std::string_view begins; // prefix of knobs that META calls BLOCK_M or BLOCK_SIZE_M; empty: same names
+    std::string_view extra;  // a knob besides META, unless META has it or `where` determines it
     std::vector<PlacedValue> values;
     std::string_view where;
 };
@@ -84,7 +84,7 @@ class FlagGemsReader : YamlReader {
             complain(root, "more than " + std::to_string(most_sections) + " ops");
             return;
         }
-        size_t count = 0; // configs, of all ops
+        size_t count = 0; // configs of all ops
         for (const auto &[op, entries] : root.entries) {
             TuneSection section;
             section.place = place_of(op);
@@ -123,7 +123,7 @@ class FlagGemsReader : YamlReader {
     }
 
   private:
-    // Of an *_expand.yaml: one entry with lists, and one that says what tells calls apart.
+    // True for an entry of an *_expand.yaml: one map with lists, and one with the strategy.
     static bool is_expanded(const YamlNode &entries) {
         return std::any_of(entries.items.begin(), entries.items.end(), [](const YamlNode &entry) {
             return field(entry, "strategy") != nullptr ||
@@ -131,17 +131,17 @@ class FlagGemsReader : YamlReader {
         });
     }
 
-    // As a limit of tune_file.cpp counts the configs of a product.
+    // Number of a product's configs, counted as for a limit of tune_file.cpp.
     static size_t count_of(const TuneSection &section) {
         size_t count = 1 + section.where.size();
         for (const auto &[name, values] : section.product) {
-            count *= values.size(); // at most most_configs: add_product
+            count *= values.size(); // bounded by most_configs, see add_product
         }
         return count;
     }
 
-    // False, after a complaint, when the op's entries come to nothing. Like FlagGems, takes the last entry of each
-    // kind.
+    // Returns false, after a complaint, if the op's entries yield nothing. Like FlagGems, uses the
+    // last entry of each kind.
     bool read_expanded(const YamlNode &entries, TuneSection &section, size_t configs_left) const {
         const YamlNode *lists = nullptr;
         const YamlNode *strategy = nullptr;
@@ -217,7 +217,7 @@ class FlagGemsReader : YamlReader {
         return true;
     }
 
-    // What FlagGems adds to the configs of ops that it knows.
+    // Adds what FlagGems adds to the configs of ops that it knows.
     void complete(const ExpandedOp &known, TuneSection &section) const {
         if (!known.where.empty()) {
             section.where.push_back({std::string(known.where), section.place});
@@ -241,7 +241,7 @@ class FlagGemsReader : YamlReader {
         }
     }
 
-    // What tells calls apart becomes the key. Dtypes are always part of it, and strides have no variables.
+    // Turns the strategy into the key. Dtypes are always part of a key, and strides have no variables.
     void read_strategy(const YamlNode &node, TuneSection &section) const {
         if (!expect(node, Type::map, "strategy")) {
             return;
@@ -264,7 +264,7 @@ class FlagGemsReader : YamlReader {
         }
     }
 
-    // False after a complaint, unless it has as few entries as a kernel may have knobs.
+    // Returns false, after a complaint, if it has more entries than a kernel may have knobs.
     bool is_narrow(const YamlNode &map) const {
         if (map.entries.size() <= most_knobs) {
             return true;
@@ -273,7 +273,7 @@ class FlagGemsReader : YamlReader {
         return false;
     }
 
-    // False after a complaint.
+    // Returns false after a complaint.
     bool take_meta(const YamlNode &meta, NamedValues &into) const {
         if (!expect(meta, Type::map, "META") || !is_narrow(meta)) {
             return false;
@@ -302,7 +302,7 @@ class FlagGemsReader : YamlReader {
         }
         for (const auto &[name, value] : entry.entries) {
             if (std::find(launch_options.begin(), launch_options.end(), name.text) == launch_options.end()) {
-                continue; // META, and what FlagGems does not read either
+                continue; // META, and fields that FlagGems does not read either
             }
             auto given = knob_value(value, quote(name.text));
             if (!given) {
@@ -313,7 +313,7 @@ class FlagGemsReader : YamlReader {
         return {std::move(config)};
     }
 
-    // The values that a source of param_map stands for.
+    // The list of values for a source of param_map.
     const YamlNode *list_of(const YamlNode &entry, const YamlNode &source, YamlNode &made) const {
         if (source.type == Type::sequence) {
             return &source;
@@ -349,7 +349,7 @@ class FlagGemsReader : YamlReader {
         return cost;
     }
 
-    // Each config so far with each value of the list.
+    // Combines each config so far with each value of the list.
     template<class Take>
     bool multiply(std::vector<NamedValues> &configs, const YamlNode &list, const YamlNode &at, Take take) {
         if (!list.items.empty() && configs.size() > most_configs / list.items.size()) {

@@ -24,7 +24,7 @@ std::vector<std::string_view> names_of(const std::vector<Knob> &knobs) {
     return names;
 }
 
-// Nothing for what has no 64 bits. As integers, because a range may end where doubles skip some.
+// Nothing for a value that does not fit in 64 bits. Integers, because a range may end where doubles skip some.
 std::optional<int64_t> rounded_down(double value) {
     const double whole = std::floor(value);
     return whole >= -0x1p63 && whole < 0x1p63 ? std::optional(static_cast<int64_t>(whole)) : std::nullopt;
@@ -94,18 +94,18 @@ ImplementationTuning::ImplementationTuning(const Implementation &implementation,
     : implementation_(implementation), variables_(*implementation.form), where_names_(variables_.names()),
       heuristic_names_(variables_.names()) {
     for (const Knob &knob : implementation.knobs) {
-        // A heuristic is about a call: the variable wins.
+        // A heuristic is about a call: the variable hides the knob.
         heuristic_names_.push_back(variables_.find(knob.name) ? "_hidden_by_variable_" + knob.name : knob.name);
         const auto hidden = std::find(where_names_.begin(), where_names_.end(), knob.name);
         if (hidden != where_names_.end()) {
-            *hidden = "_hidden_by_knob_" + knob.name; // a where clause is about configs: the knob wins
+            *hidden = "_hidden_by_knob_" + knob.name; // a where clause is about configs: the knob hides the variable
         }
         where_names_.push_back(knob.name);
     }
     if (file == nullptr) {
         return;
     }
-    for (const bool every_op : {false, true}) { // what is said of the op itself comes first
+    for (const bool every_op : {false, true}) { // entries for the op itself come first
         for (const TuneSection &section : file->sections) {
             if (section.is_for_every_op() != every_op || !is_for_this(section)) {
                 continue;
@@ -119,14 +119,14 @@ ImplementationTuning::ImplementationTuning(const Implementation &implementation,
     }
 }
 
-// A small file comes to much where a section is for many implementations, or for one with many knobs.
+// A small file can need much room if a section is for many implementations, or for one with many knobs.
 bool ImplementationTuning::has_room_for(const TuneSection &section, size_t &values_left) {
-    constexpr size_t values_of_expression = 64; // it takes as long to read as so many values
-    constexpr size_t values_of_text = 8;        // and has as many bytes; so has what a list of values has itself
+    constexpr size_t values_of_expression = 64; // reading it takes as long as for so many values
+    constexpr size_t values_of_text = 8;        // same size in bytes; also the overhead of a list of values
     constexpr size_t values_of_pinned = 32;
     size_t configs = section.product.empty() ? 0 : 1;
     for (const auto &[name, values] : section.product) {
-        configs *= values.size(); // at most most_configs: tune_file.cpp
+        configs *= values.size(); // bounded by most_configs, see tune_file.cpp
     }
     const size_t listed = section.configs.size() + section.pinned.size();
     const size_t values =
@@ -190,7 +190,7 @@ std::optional<size_t> ImplementationTuning::knob(const PlacedText &name) {
 std::optional<int64_t> ImplementationTuning::value_of(size_t knob, const PlacedValue &value) {
     const Knob &declared = implementation_.knobs[knob];
     if (declared.type == OPDOCK_KNOB_CHOICE) {
-        // Those within its range, which may leave some out at both ends.
+        // Choices within the knob's range, which may exclude some at both ends.
         const std::vector<std::string_view> known(declared.choices.begin() + declared.minimum,
                                                   declared.choices.begin() + declared.maximum + 1);
         const auto choice = std::find(known.begin(), known.end(), value.word.value_or(""));
@@ -248,7 +248,7 @@ void ImplementationTuning::add(const TuneSection &from) {
         if (!is_architecture_pattern(one.text)) {
             add_problem(problems_,
                         {one.place, quote(one.text) + " is no architecture; expected one like sm_90 or sm_80+"});
-            return; // what it was for is not known
+            return; // its target is unknown
         }
         to.architectures.push_back(one.text);
     }
@@ -340,7 +340,7 @@ void ImplementationTuning::add_heuristics(const TuneSection &from, Implementatio
             parsed.push_back({*which, &text, std::get<TuneExpression>(std::move(expression))});
         }
     }
-    std::unordered_map<size_t, size_t> heuristic_of; // by knob
+    std::unordered_map<size_t, size_t> heuristic_of; // index in `parsed` by knob
     for (size_t i = 0; i < parsed.size(); ++i) {
         heuristic_of.emplace(parsed[i].knob, i);
     }
@@ -370,12 +370,12 @@ void ImplementationTuning::add_heuristics(const TuneSection &from, Implementatio
 }
 
 void ImplementationTuning::add_where(const TuneSection &from, ImplementationSection &to) {
-    bool static_only = true; // nothing but knobs is read: what is left over is known now
+    bool static_only = true; // it reads only knobs: the remaining configs are known now
     for (const PlacedText &clause : from.where) {
         auto parsed = TuneExpression::parse(clause.text, where_names_);
         if (const auto *fault = std::get_if<TuneExpression::Fault>(&parsed)) {
             add_problem(problems_, {{clause.place.line, clause.place.column + fault->at}, fault->message});
-            to.configs.clear(); // some may be what the clause was to keep out
+            to.configs.clear(); // some may be configs that the clause excludes
             to.product.clear();
             to.has_faulty_where = true;
             return;
@@ -398,7 +398,7 @@ void ImplementationTuning::add_where(const TuneSection &from, ImplementationSect
     }
 }
 
-// Until `visit` returns false.
+// Visits candidates until `visit` returns false.
 template<class Visit>
 void ImplementationTuning::each_candidate(const ImplementationSection &section, Visit visit) const {
     for (const TuneConfig &config : section.configs) {
@@ -418,7 +418,7 @@ void ImplementationTuning::each_candidate(const ImplementationSection &section, 
         if (!visit(config)) {
             return;
         }
-        size_t i = at.size(); // the last varies first
+        size_t i = at.size(); // the last one varies fastest
         while (i > 0 && ++at[i - 1] == section.product[i - 1].second.size()) {
             at[--i] = 0;
         }
@@ -428,8 +428,8 @@ void ImplementationTuning::each_candidate(const ImplementationSection &section, 
     }
 }
 
-// The first clause of `where` that the config fails; null: none. `all`: the variables' values, and room for those of
-// the knobs.
+// The first clause of `where` that the config fails; null if there is none. `all`: the variables'
+// values, followed by room for the knobs' values.
 const TuneExpression *ImplementationTuning::clause_against(const ImplementationSection &section,
                                                            const TuneConfig &config, std::vector<double> &all) const {
     std::copy(config.begin(), config.end(), all.end() - static_cast<std::ptrdiff_t>(config.size()));
@@ -546,7 +546,7 @@ std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t 
         begin = end + 1;
     }
     if (tuple.size() == 1 && n_variables > 1) {
-        tuple.resize(n_variables, tuple.front()); // one for all
+        tuple.resize(n_variables, tuple.front()); // one dtype for all
     }
     if (tuple.size() != n_variables) {
         add_problem(problems, {text.place,

@@ -1,5 +1,5 @@
-// What a tune file says of one implementation, looked up and checked: knob names became positions, expressions were
-// parsed, pinned keys bucketed.
+// A tune file's sections for one implementation, resolved and checked: knob names have become
+// positions, expressions are parsed, pinned keys bucketed.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ namespace opdock::core {
 // One value for each knob of an implementation, in its order.
 using TuneConfig = std::vector<int64_t>;
 
-// A number or, of a choice, its name.
+// A number, or the name of a choice.
 std::string value_text(const Knob &knob, int64_t value);
 // "block=256 pipeline=cpasync"
 std::string config_text(const std::vector<Knob> &knobs, const TuneConfig &config);
-// The same back; nothing unless each knob is there once with a value in its range.
+// The inverse; nothing unless each knob occurs once with a value in its range.
 std::optional<TuneConfig> parse_config(const std::vector<Knob> &knobs, std::string_view text);
 
 struct PinnedConfig {
@@ -35,7 +35,7 @@ struct PinnedConfig {
     size_t line;
 };
 
-// One section, for one implementation.
+// One section, resolved for one implementation.
 struct ImplementationSection {
     ImplementationSection(TuneKey of) : key(std::move(of)) {}
 
@@ -45,14 +45,14 @@ struct ImplementationSection {
     std::vector<std::vector<uint32_t>> dtypes;
     TuneKey key;
 
-    TuneConfig base; // for knobs that a config leaves out
-    // Candidates: the configs, then the product; of both, what passes `where`.
+    TuneConfig base; // values for knobs that a config omits
+    // Candidates: first the configs, then the product, both filtered by `where`.
     std::vector<TuneConfig> configs;
     std::vector<std::pair<size_t, std::vector<int64_t>>> product; // knob, values
-    std::vector<TuneExpression> where;                            // of variables, then knobs
-    bool has_faulty_where = false;                                // one of them could not be read: nothing is allowed
-    std::string space;                                            // names the candidates and the key; empty: none
-    // Knob, expression of variables and knobs; those of knobs that others name come first.
+    std::vector<TuneExpression> where;                            // names: variables, then knobs
+    bool has_faulty_where = false;                                // one could not be read: no config is allowed
+    std::string space;                                            // identifies candidates and key; empty: none
+    // (knob, expression of variables and knobs); a knob that others read precedes them.
     std::vector<std::pair<size_t, TuneExpression>> heuristics;
     std::unordered_map<std::string, PinnedConfig> pinned; // by key
 
@@ -63,34 +63,34 @@ struct ImplementationSection {
 
 class ImplementationTuning {
   public:
-    // Takes the file's sections that are for it; null: no file. `implementation` must outlive this. Each section takes
-    // its values of knobs from `values_left`, which several implementations share; a section that finds too few is left
-    // out.
+    // Takes the file's sections for this implementation; null: no file. `implementation` must outlive
+    // this. Each section takes its knob values from `values_left`, a budget shared by several
+    // implementations; a section that exceeds it is left out.
     ImplementationTuning(const Implementation &implementation, const TuneFile *file, size_t &values_left);
 
     const Implementation &implementation() const { return implementation_; }
     const TuneVariables &variables() const { return variables_; }
     const std::vector<ImplementationSection> &sections() const { return sections_; }
-    // What is wrong with the sections as far as this implementation goes; the places of all sections that are for it.
+    // Problems of the sections that are for this implementation, as far as they concern it.
     const std::vector<TuneProblem> &problems() const { return problems_; }
-    // Whose the problem of that number is: aliases let sections share places.
+    // The section of a problem by index: aliases let sections share places.
     const TuneSection *section_of_problem(size_t problem) const { return problem_sections_[problem]; }
-    // The last section that was left out for want of room, whatever becomes of it for other implementations.
+    // The last section that was left out for lack of room, whatever happens to it for other implementations.
     const std::optional<TuneProblem> &no_room() const { return no_room_; }
     bool is_meant_by(const TuneSection &section) const { return meant_.contains(&section); }
 
     TuneConfig defaults() const;
-    // In the order of the file, each once: what `where` allows, the section's or, if it has none, `other`'s (null: no
-    // other). `values` are those of variables().
+    // Unique candidates in the order of the file that pass the section's `where` or, if it has none,
+    // that of `other` (null: no other). `values`: values of variables().
     std::vector<TuneConfig> candidates(const ImplementationSection &section, std::span<const double> values,
                                        const ImplementationSection *other = nullptr) const;
     // The first of them.
     std::optional<TuneConfig> first_candidate(const ImplementationSection &section, std::span<const double> values,
                                               const ImplementationSection *other) const;
-    // Why the section's `where` excludes it: "is excluded by where 'block <= n'"; empty: it does not.
+    // Why the section's `where` excludes a config: "is excluded by where 'block <= n'"; empty if it does not.
     std::string exclusion(const ImplementationSection &section, const TuneConfig &config,
                           std::span<const double> values) const;
-    // By the file's expressions; nothing when one has no value, or one outside the knob's range: *why.
+    // By the file's expressions; nothing and *why if one has no value or a value outside the knob's range.
     std::optional<TuneConfig> heuristic(const ImplementationSection &section, std::span<const double> values,
                                         std::string *why) const;
 
@@ -116,21 +116,21 @@ class ImplementationTuning {
 
     const Implementation &implementation_;
     TuneVariables variables_;
-    std::vector<std::string> where_names_;     // the variables, then the knobs, which hide variables
-    std::vector<std::string> heuristic_names_; // likewise, but the variables hide knobs
-    std::set<const TuneSection *> meant_;      // those for it, also without room
+    std::vector<std::string> where_names_;     // variables, then knobs, which hide variables
+    std::vector<std::string> heuristic_names_; // the same, but variables hide knobs
+    std::set<const TuneSection *> meant_;      // sections for it, including those without room
     std::vector<ImplementationSection> sections_;
     std::vector<TuneProblem> problems_;
-    std::vector<const TuneSection *> problem_sections_; // for each of them, in the file
+    std::vector<const TuneSection *> problem_sections_; // section of each problem
     std::optional<TuneProblem> no_room_;
 };
 
-// The dtypes that a call binds the variables of the plugin's form to; 0 where it binds none.
+// The dtypes of a call for the dtype variables of the plugin's form; 0 for an unbound variable.
 std::vector<uint32_t> dtypes_of(const Signature &form, const opdock_problem &problem);
 
 // "bf16,f32"
 std::string tuple_text(std::span<const uint32_t> dtypes);
-// The same back: one dtype for each variable, or one for all. Nothing, with a problem, for what is none.
+// The inverse: one dtype for each variable, or one for all. For anything else, nothing and a problem.
 std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t n_variables,
                                                  std::vector<TuneProblem> &problems);
 

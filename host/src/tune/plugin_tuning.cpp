@@ -50,7 +50,7 @@ PluginTuning::PluginTuning(std::string path, bool named, const std::vector<const
         if (!implementation->knobs.empty()) {
             tunings_.push_back(std::make_unique<const ImplementationTuning>(*implementation, file_.get(), values_left));
             const std::optional<TuneProblem> &no_room = tunings_.back()->no_room();
-            if (no_room && !std::exchange(lacks_room, true)) { // once: those that come after do without as well
+            if (no_room && !std::exchange(lacks_room, true)) { // once: later implementations lack room, too
                 add_problem(found_, *no_room);
             }
         }
@@ -76,7 +76,7 @@ const ImplementationTuning *PluginTuning::of(const Implementation &implementatio
 }
 
 void PluginTuning::check_names(const std::vector<const Implementation *> &implementations) {
-    if (implementations.empty()) { // each op would be unknown, and the names are not what is wrong
+    if (implementations.empty()) { // every op would be unknown, but names are not the fault
         if (!file_->sections.empty()) {
             add_problem(found_, {file_->sections.front().op.place,
                                  "no implementation of the plugin is in use, so that this entry and all others are for "
@@ -92,7 +92,7 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
             tunable.insert(implementation->op);
         }
     }
-    std::set<std::string> told; // ops, each once whatever number of sections it has
+    std::set<std::string> told; // ops, each once for any number of sections
     for (const TuneSection &section : file_->sections) {
         if (section.is_for_every_op()) {
             const size_t before = found_.size();
@@ -142,13 +142,13 @@ bool PluginTuning::is_meant(const TuneSection &section) const {
                        [&](const auto &tuning) { return tuning->is_meant_by(section); });
 }
 
-// What is wrong for one of several implementations that a section is for is not wrong with the file: their knobs may
-// differ.
+// If a section is for several implementations, a problem with only some of them is no fault of the
+// file: their knobs may differ.
 void PluginTuning::take_problems() {
     struct Seen {
         const TuneProblem *problem;
-        const ImplementationTuning *last = nullptr; // aliases may have one place twice
-        size_t count = 0;                           // of implementations
+        const ImplementationTuning *last = nullptr; // aliases may repeat a place
+        size_t count = 0;                           // number of implementations
     };
     using Where = std::pair<const TuneSection *, TunePlace>;
     const auto before = [](const Where &a, const Where &b) {

@@ -1,4 +1,4 @@
-// A plugin's tune file, for each of its implementations.
+// A plugin's tune file, resolved for each of its implementations.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,18 @@ std::string tune_file_beside(const std::string &plugin_path);
 
 class PluginTuning {
   public:
-    // Reads the file. That there is none at `path` is no problem when it is only where one would lie; with `named`,
-    // somebody said that there is one. An empty path: no file.
+    // Reads the file. A missing file is a problem only with `named`: it was named explicitly, while
+    // otherwise `path` is just the default place. An empty path: no file.
     PluginTuning(std::string path, bool named, const std::vector<const Implementation *> &implementations);
 
-    // Where the file is, or would be.
+    // The actual or expected path of the file.
     const std::string &path() const { return path_; }
     bool has_file() const { return file_ != nullptr; }
     // "acme.tune.yaml:12:5: unknown op 'rmsnom'; did you mean 'rmsnorm'?" Such entries are left out.
     const std::vector<std::string> &problems() const { return problems_; }
-    // The problems as sentences, each with what is ignored: "... This entry is ignored."
+    // The problems as sentences that tell what is ignored: "... This entry is ignored."
     std::vector<std::string> warnings() const;
-    // Null for an implementation that has no knobs.
+    // Null for an implementation without knobs.
     const ImplementationTuning *of(const Implementation &implementation) const;
 
   private:
@@ -38,7 +38,7 @@ class PluginTuning {
     std::unique_ptr<const TuneFile> file_;
     std::vector<TuneProblem> found_;
     std::vector<std::string> problems_;
-    std::vector<std::unique_ptr<const ImplementationTuning>> tunings_; // in the order of registration
+    std::vector<std::unique_ptr<const ImplementationTuning>> tunings_; // in order of registration
 };
 
 } // namespace opdock::core

@@ -8,7 +8,7 @@ ReadingOrder reading_order(const std::vector<std::vector<size_t>> &reads) {
     enum class State { unseen, open, done };
     struct Step {
         size_t thing;
-        size_t next; // of what it reads
+        size_t next; // index of the next thing that it reads
     };
     ReadingOrder result;
     std::vector<State> states(reads.size(), State::unseen);
@@ -35,7 +35,7 @@ ReadingOrder reading_order(const std::vector<std::vector<size_t>> &reads) {
                 states[read] = State::open;
                 path.push_back({read, 0});
             } else if (states[read] == State::open && !(in_circle[read] && in_circle[step.thing])) {
-                std::vector<size_t> circle; // where both are in one already, that one breaks this one too
+                std::vector<size_t> circle; // if both are in a circle already, breaking that one breaks this one too
                 const auto begin =
                     std::find_if(path.begin(), path.end(), [read](const Step &one) { return one.thing == read; });
                 for (auto one = begin; one != path.end(); ++one) {

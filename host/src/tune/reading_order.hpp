@@ -1,4 +1,4 @@
-// The order in which things that read each other are evaluated.
+// The order of evaluation of things that read each other.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 namespace opdock::core {
 
 struct ReadingOrder {
-    std::vector<size_t> order;                // what is read comes before what reads it
-    std::vector<std::vector<size_t>> circles; // what reads itself, perhaps by way of others; none of it is in the order
+    std::vector<size_t> order;                // a thing comes after those that it reads
+    std::vector<std::vector<size_t>> circles; // things that read themselves, perhaps indirectly; never in `order`
 };
 
-// `reads[i]`: the things that thing i reads. Takes the things in their order as far as they allow it.
+// `reads[i]`: the things that thing i reads. Keeps the given order as far as possible.
 ReadingOrder reading_order(const std::vector<std::vector<size_t>> &reads);
 
 } // namespace opdock::core

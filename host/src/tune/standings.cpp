@@ -11,7 +11,7 @@
 namespace opdock::core {
 namespace {
 
-// By chance one that is no slower loses 12 of 15 rounds once in 57 times, and all of 5 once in 32 times.
+// By chance, one that is no slower loses 12 of 15 rounds once in 57 times, and 5 of 5 once in 32 times.
 constexpr double needed_gain = 0.02;
 constexpr size_t few_rounds = 10;
 constexpr std::string_view rank_is = "rank=";
@@ -68,7 +68,7 @@ std::vector<size_t> ranks_of(const std::vector<std::vector<double>> &samples, st
                      [&](size_t one, size_t other) { return median_of(samples[one]) < median_of(samples[other]); });
     std::vector<size_t> ranks(samples.size(), 1);
     size_t rank = 1;
-    size_t fastest = by_time.empty() ? 0 : by_time.front(); // of this rank
+    size_t fastest = by_time.empty() ? 0 : by_time.front(); // in this rank
     for (const size_t one : by_time) {
         if (is_clearly_slower(samples[one], samples[fastest])) {
             ++rank;
@@ -96,7 +96,7 @@ std::string leader_of(std::span<const RaceStanding> standings) {
 }
 
 std::optional<Lead> lead_of(std::span<const std::string> order, std::span<const RaceStanding> standings) {
-    std::string race; // the newest that any of them was in
+    std::string race; // the newest one that any of them was in
     for (const RaceStanding &one : standings) {
         if (std::any_of(order.begin(), order.end(),
                         [&](const std::string &id) { return same_name(id, one.impl_id); })) {
@@ -113,7 +113,7 @@ std::optional<Lead> lead_of(std::span<const std::string> order, std::span<const 
         }
     }
     size_t to = 0;
-    bool is_alone = true; // of its rank
+    bool is_alone = true; // alone in its rank
     const RaceStanding *next = nullptr;
     for (size_t i = 0; i < order.size() && first != nullptr; ++i) {
         const RaceStanding *one = find(standings, race, order[i]);

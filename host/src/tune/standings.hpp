@@ -12,38 +12,38 @@
 
 namespace opdock::core {
 
-// Names such entries of the database, where those of configs have a digest of what can be chosen.
+// The space of such entries in the database; those of configs have a digest of the candidates.
 inline constexpr std::string_view standings_space = "across";
 
 struct RaceStanding {
     std::string impl_id;
-    size_t rank = 1;         // 1: the fastest, and all that chance does not tell from it
-    std::string race;        // which measurement; those of different ones are not compared, later ones are greater
-    double microseconds = 0; // of one run
+    size_t rank = 1;         // 1: the fastest, and all that are not significantly slower
+    std::string race;        // id of the measurement; only equal ones compare, later ids are greater
+    double microseconds = 0; // microseconds of one run
 };
 
 // "rank=2 race=0000018c251e2a00"
 std::string standing_text(const RaceStanding &standing);
-// The same back; nothing for an entry that is none.
+// The inverse; nothing for an entry of another kind.
 std::optional<RaceStanding> standing_of(const std::string &impl_id, const TuneEntry &entry);
 
-// A rank for each, by interleaved samples: sample i of all was taken in round i. One ranks behind another when its
-// median is larger by 2 %, and it was slower in four of five rounds, of fewer than ten in all; those that chance does
-// not tell from the fastest of their rank share it. None may be without samples. `leader`, a place in `samples`, shares
-// the first rank with none: who led before goes on to lead until another one is clearly faster.
+// Ranks by interleaved samples: sample i of all was taken in round i. One ranks behind another if its median is 2 %
+// larger and it was slower in four of five rounds, or in all rounds if there were fewer than ten. Those not clearly
+// slower than the fastest of their rank share it. None may be without samples. `leader`, an index in `samples`, keeps
+// the first rank to itself: a previous leader leads until another one is clearly faster.
 std::vector<size_t> ranks_of(const std::vector<std::vector<double>> &samples, std::optional<size_t> leader = {});
-// Who alone had the first rank in the newest measurement of these; empty where nobody had.
+// The implementation that alone had the first rank in the newest of these measurements; empty if there is none.
 std::string leader_of(std::span<const RaceStanding> standings);
 
 struct Lead {
-    size_t from;      // the place, in the order that was given, of the one that goes forward
-    size_t to;        // and the place that it goes to; the same where it is there already and clearly the fastest
-    double gain;      // the time of the next, by its own
+    size_t from;      // its index in the given order
+    size_t to;        // its new index; equal to `from` if it is there already and clearly the fastest
+    double gain;      // time of the next, divided by its own
     std::string next; // the fastest of those that rank behind it
 };
 
-// Who of `order`, which is what a policy permits in its own order, goes forward. The fastest passes those that were
-// timed with it, up to the last one that was not. Nothing where the order decides.
+// The implementation that moves forward in `order`, a policy's order of what it permits. The fastest one
+// passes those timed with it, but never one that was not timed. Nothing if the given order stays in force.
 std::optional<Lead> lead_of(std::span<const std::string> order, std::span<const RaceStanding> standings);
 
 } // namespace opdock::core

@@ -21,7 +21,7 @@ constexpr DatabaseFormat format = {
     "PRIMARY KEY (op, impl_id, version, device, architecture, driver, space, dtypes, key)) WITHOUT ROWID",
     Stranger::refuse}; // PLUGIN_TUNE_DB may name any file
 
-// What is kept in memory of one implementation on one device; nobody tunes more shapes.
+// Limit of entries kept in memory for one implementation on one device; nobody tunes more shapes.
 constexpr int most_entries = 100'000;
 
 std::array<const std::string *, 6> columns_of(const TuneIdentity &identity) {
@@ -29,8 +29,8 @@ std::array<const std::string *, 6> columns_of(const TuneIdentity &identity) {
             &identity.device, &identity.architecture, &identity.driver};
 }
 
-// Runs `work` on the open database; what SQLite throws becomes a DatabaseError. Returns what there is to say of a file
-// that was set aside for a new one.
+// Runs `work` on the open database; turns SQLite's exceptions into DatabaseError. Returns a message
+// about a file that was set aside for a new one, or an empty text.
 template<class Work>
 std::string with_database(const std::string &path, Work work) {
     std::string set_aside;
@@ -48,7 +48,7 @@ std::string with_database(const std::string &path, Work work) {
     }
 }
 
-using Condition = std::pair<const char *, const std::optional<std::string> *>; // column, its value
+using Condition = std::pair<const char *, const std::optional<std::string> *>; // column and its value
 
 std::vector<Condition> conditions_of(const TuneFilter &filter) {
     std::vector<Condition> given;
@@ -102,7 +102,7 @@ std::vector<TuneEntry> TuneDatabase::read(const TuneIdentity &identity) const {
         }
     });
     if (!set_aside.empty()) {
-        throw DatabaseError(set_aside); // the new one is empty: nothing is lost by it
+        throw DatabaseError(set_aside); // the new one is empty, so nothing is lost
     }
     return entries;
 }
@@ -116,7 +116,7 @@ std::vector<TuneRow> TuneDatabase::rows(const TuneFilter &filter) const {
     }
     const std::string set_aside = with_database(path_, [&](SQLite::Database &database) {
         const std::vector<Condition> conditions = conditions_of(filter);
-        // In the order of the primary key.
+        // Sorted by the primary key.
         SQLite::Statement query(database, "SELECT op, impl_id, version, device, architecture, driver, space, dtypes, "
                                           "key, config, microseconds, default_microseconds FROM configs WHERE " +
                                               where_of(conditions) +
@@ -175,7 +175,7 @@ size_t TuneDatabase::forget(const TuneFilter &filter) const {
 void TuneDatabase::check() const {
     check_path();
     (void)with_database(path_, [&](SQLite::Database &database) {
-        Transaction transaction(database, true); // a file that is read-only refuses it
+        Transaction transaction(database, true); // fails for a read-only file
         transaction.commit();
     });
 }
@@ -193,7 +193,7 @@ void TuneDatabase::write(const TuneIdentity &identity, const std::vector<TuneEnt
                                         "whether a result is still about it",
                                         identity.impl_id));
     }
-    // Whoever writes has read before, and was told then of a file that was set aside.
+    // A writer has read before, and was told then about a file that was set aside.
     (void)with_database(path_, [&](SQLite::Database &database) {
         Transaction transaction(database, true);
         SQLite::Statement insert(database,

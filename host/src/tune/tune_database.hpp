@@ -1,7 +1,7 @@
-// What tuning found, kept between processes in SQLite (the user's cache, or PLUGIN_TUNE_DB).
+// Results of tuning, kept between processes in SQLite (the user's cache, or PLUGIN_TUNE_DB).
 //
-// A failure, of whatever kind, costs no call: what cannot be read is not known, and a write that fails is reported to
-// its caller. Any number of processes read and write one file.
+// No failure of any kind breaks a call: what cannot be read counts as unknown, and a failed write is reported to its
+// caller. Any number of processes may read and write one file.
 #pragma once
 
 #include <compare>
@@ -12,11 +12,11 @@
 
 namespace opdock::core {
 
-// What an entry is valid for, beside op and implementation. All of it must be the same.
+// Identifies what an entry is valid for, including op and implementation. Everything must match.
 struct TuneIdentity {
     std::string op;
     std::string impl_id;
-    std::string version;      // "tune_version 3", or "build ab12..." where the vendor promises nothing
+    std::string version;      // "tune_version 3", or "build ab12..." if the vendor promises nothing
     std::string device;       // model
     std::string architecture; // "sm_90"
     std::string driver;
@@ -28,9 +28,9 @@ struct TuneEntry {
     std::string space;  // ImplementationSection::space
     std::string dtypes; // "bf16,f32"
     std::string key;
-    std::string config; // as config_text spells it
+    std::string config; // as written by config_text
     double microseconds = 0;
-    double default_microseconds = 0; // of the config that served before, in the same run
+    double default_microseconds = 0; // of the config in force before, in the same run
 };
 
 struct TuneRow {
@@ -38,34 +38,34 @@ struct TuneRow {
     TuneEntry entry;
 };
 
-// Which rows; all that is given must fit.
+// Selects rows; all given fields must match.
 struct TuneFilter {
     std::optional<std::string> op;
     std::optional<std::string> impl_id;
-    std::optional<std::string> device; // the model
+    std::optional<std::string> device; // model
     std::optional<std::string> dtypes;
     std::optional<std::string> version;
 };
 
 class TuneDatabase {
   public:
-    // An empty path is no database.
+    // An empty path means no database.
     explicit TuneDatabase(std::string path) : path_(std::move(path)) {}
 
     const std::string &path() const { return path_; }
 
-    // Everything that is valid for this identity. Throws DatabaseError, also when a damaged file was set aside; a file
-    // that never was such a database is left as it is.
+    // All entries valid for this identity. Throws DatabaseError, also after a damaged file was set
+    // aside; a file that never was such a database is left unchanged.
     std::vector<TuneEntry> read(const TuneIdentity &identity) const;
-    // Throws DatabaseError where write() could not keep anything. Makes the file where it is missing.
+    // Throws DatabaseError if write() could not store anything. Creates the file if missing.
     void check() const;
-    // Adds or replaces them, all or nothing. Waits for other processes. Throws DatabaseError.
+    // Adds or replaces the entries, all or nothing. Waits for other processes. Throws DatabaseError.
     void write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const;
 
-    // Those that fit, by op, implementation, device and so on; none where there is no file. Throws DatabaseError as
-    // read() does, and where there are more than most_rows.
+    // The matching rows, sorted by op, implementation, device and so on; none without a file. Throws
+    // DatabaseError like read(), and if there are more than most_rows.
     std::vector<TuneRow> rows(const TuneFilter &filter) const;
-    // Removes those that fit, all or nothing, and returns how many they were. Throws DatabaseError.
+    // Removes the matching rows, all or nothing, and returns their number. Throws DatabaseError.
     size_t forget(const TuneFilter &filter) const;
 
     static constexpr size_t most_rows = 1'000'000;

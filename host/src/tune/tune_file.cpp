@@ -114,7 +114,7 @@ class TuneFileReader : YamlReader {
     void limit_configs(TuneSection &section) {
         size_t count = section.product.empty() ? 0 : 1;
         for (const auto &[name, values] : section.product) {
-            count *= values.size(); // at most most_configs: read_product
+            count *= values.size(); // bounded by most_configs, see read_product
         }
         size_t each = 1;
         for (const PlacedText &clause : section.where) {
@@ -134,7 +134,7 @@ class TuneFileReader : YamlReader {
         configs_ += cost;
     }
 
-    // One text or a list of them.
+    // A single text or a list of texts.
     std::vector<PlacedText> texts(const YamlNode &node, const std::string &what) const {
         std::vector<PlacedText> texts;
         if (node.type == Type::scalar) {
@@ -149,7 +149,7 @@ class TuneFileReader : YamlReader {
         return texts;
     }
 
-    // With words, the values of knobs; else integers.
+    // `words`: knob values, which may be words; else only integers.
     std::optional<NamedValues> named_values(const YamlNode &node, const std::string &what, bool words) const {
         if (!expect(node, Type::map, what)) {
             return {};
@@ -207,7 +207,7 @@ class TuneFileReader : YamlReader {
                 section.product.clear();
                 return;
             }
-            count *= values.size(); // both are small: a file has 20,000 values
+            count *= values.size(); // both are small: a file has at most 20,000 values
             if (count > most_configs) {
                 complain(name, "the product comes to more than " + std::to_string(most_configs) + " configs");
                 section.product.clear();
@@ -317,7 +317,7 @@ std::string hint_for(const std::vector<TuneProblem> &problems, std::string_view 
 
 int64_t Bucket::of(int64_t value) const {
     value = std::min(value, int64_t{1} << 53);
-    if (value < 0) { // of an attribute: -1 is often "none", which is no size
+    if (value < 0) { // an attribute: -1 often means "none", which is no size
         return value;
     }
     switch (kind) {

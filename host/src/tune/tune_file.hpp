@@ -1,7 +1,7 @@
-// Tune files as written: which configs of an op's kernels are worth trying, and which to use. docs/tuning.md has the
-// grammar; names are looked up later, when the implementations are known (implementation_tuning.hpp).
+// Tune files as written: the configs of an op's kernels that are worth trying, and those to use. docs/tuning.md has the
+// grammar; names are resolved later, when the implementations are known (implementation_tuning.hpp).
 //
-// FlagGems' tune_configs.yaml is read too (flaggems.hpp) and becomes the same values.
+// FlagGems' tune_configs.yaml can be read too (flaggems.hpp) and is converted to the same structures.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TunePlace {
     size_t column = 0;
 };
 
-// What is wrong with an entry, which is then left out.
+// A fault in an entry, which is then left out.
 struct TuneProblem {
     TunePlace place;
     std::string message;
@@ -33,7 +33,7 @@ struct PlacedText {
 struct PlacedValue {
     int64_t value = 0;
     TunePlace place;
-    // A knob's choice, by name, which may be empty; then `value` says nothing.
+    // A knob's choice by name, which may be empty; `value` is meaningless then.
     std::optional<std::string> word;
 };
 
@@ -44,11 +44,11 @@ struct NamedValue {
 };
 using NamedValues = std::vector<NamedValue>;
 
-// How a value becomes part of a key.
+// Rounding of a value for a key.
 struct Bucket {
     enum class Kind { exact, log2, multiple }; // as it is; rounded up to a power of two; rounded up to a multiple
     Kind kind = Kind::exact;
-    int64_t step = 1; // of `multiple`
+    int64_t step = 1; // for `multiple`
 
     int64_t of(int64_t value) const;
     std::string text() const; // "exact", "log2", "multiple of 64"
@@ -57,20 +57,20 @@ struct Bucket {
 
 struct TuneSection {
     TunePlace place;
-    PlacedText op; // "*": every one with an implementation that has all knobs of the section
-    // What it is for; an empty list: all.
+    PlacedText op; // "*": every op with an implementation that has all knobs of the section
+    // Scope of the section; an empty list: everything.
     std::vector<PlacedText> implementations; // impl_ids
     std::vector<PlacedText> architectures;   // patterns as in opdock_impl
     std::vector<PlacedText> devices;         // models, as opdock_device_properties.name
     std::vector<PlacedText> dtypes;          // tuples, as in opdock_impl: "bf16,f32"
 
-    // Of knobs that a config leaves out; what the implementation has no knob for does not count.
+    // Values of knobs that a config omits; knobs that the implementation lacks are ignored.
     NamedValues assumed;
     std::vector<NamedValues> configs;
     std::vector<std::pair<PlacedText, std::vector<PlacedValue>>> product;
     std::vector<PlacedText> where;
-    std::vector<std::pair<PlacedText, PlacedText>> heuristics; // knob, expression of variables and knobs
-    std::vector<std::pair<PlacedText, Bucket>> key;            // variable, how
+    std::vector<std::pair<PlacedText, PlacedText>> heuristics; // (knob, expression of variables and knobs)
+    std::vector<std::pair<PlacedText, Bucket>> key;            // (variable, rounding)
     bool has_key = false;
     struct Pinned {
         TunePlace place;
@@ -83,47 +83,47 @@ struct TuneSection {
 };
 
 struct TuneFile {
-    std::string name;                  // for messages
+    std::string name;                  // used in messages
     std::vector<TuneSection> sections; // in the order of the file
     std::vector<TuneProblem> problems;
 };
 
 inline constexpr std::string_view tune_schema = "opdock.tune/1";
 
-// What a file may come to, so that even one made to be slow is read, looked up and chosen from in well under 100 ms.
+// Limits of a file, so that even a malicious one is read, looked up and chosen from in well under 100 ms.
 inline constexpr size_t most_sections = 1024;
-// Each counted once for every 512 bytes that it begins.
+// An expression counts once for each 512 bytes begun.
 inline constexpr size_t most_expressions = 1024;
-inline constexpr size_t most_knobs = 256; // that one config gives values
-// Configs of all sections, each counted once more for every 64 bytes of its section's `where`.
+inline constexpr size_t most_knobs = 256; // given values by one config
+// Configs of all sections; each counts once more for every 64 bytes of its section's `where`.
 inline constexpr size_t most_configs = 65536;
 inline constexpr size_t most_values = size_t{1} << 22; // of knobs, in the configs of all implementations of a plugin
-// That are told.
+// Number of problems that are reported.
 inline constexpr size_t most_problems = 100;
 
-// Adds it, unless there are too many already.
+// Adds a problem, unless there are too many already.
 void add_problem(std::vector<TuneProblem> &problems, TuneProblem problem);
-// did_you_mean, as long as another problem is told.
+// did_you_mean, if another problem would still be reported.
 std::string hint_for(const std::vector<TuneProblem> &problems, std::string_view word,
                      std::span<const std::string_view> known);
 
-// Of its where and heuristics, counted as for most_expressions.
+// Expressions in its where and heuristics, counted as for most_expressions.
 size_t expressions_of(const TuneSection &section);
 
-// Throws Error(OPDOCK_INVALID_TUNE_FILE) for what is no tune file at all, with the line and column.
+// Throws Error(OPDOCK_INVALID_TUNE_FILE), with line and column, for a text that is no tune file at all.
 TuneFile parse_tune_file(std::string_view text, const std::string &name);
 TuneFile read_tune_file(const std::string &path);
 
 // "NAME:LINE:COLUMN: message"
 std::string text_of(const TuneFile &file, const TuneProblem &problem);
 
-// In our grammar, whatever it was read from.
+// In opdock's own grammar, whatever it was read from.
 std::string print_tune_file(const TuneFile &file);
-// The same, for others to read. Throws Error(OPDOCK_INVALID_TUNE_FILE) when it comes to more than a tune file may hold.
+// The same, to be read by others. Throws Error(OPDOCK_INVALID_TUNE_FILE) if it exceeds the limits of a tune file.
 std::string print_readable_tune_file(const TuneFile &file);
 
-// Sections of all files, those for the same joined: the pinned entries of later files win. Throws Error when two files
-// differ in anything but pinned entries.
+// Sections of all files, with sections of the same scope joined: pinned entries of later files win.
+// Throws Error if two files differ in anything but pinned entries.
 TuneFile merge_tune_files(const std::vector<TuneFile> &files);
 
 } // namespace opdock::core

@@ -1,4 +1,4 @@
-// Tune files written, and merged: two sections say the same when they are written the same.
+// Writes and merges tune files: two sections are equal if they are written the same.
 #include <algorithm>
 #include <map>
 
@@ -11,14 +11,14 @@
 namespace opdock::core {
 namespace {
 
-// A text so that it reads back as that text: plain, 'quoted', or with escapes.
+// A text in a form that reads back unchanged: plain, 'quoted', or with escapes.
 std::string yaml_text(std::string_view text) {
     if (!is_printable(text)) {
         std::string escaped;
         for (const char c : text) {
             escaped += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
         }
-        return "\"" + visible_line(escaped) + "\""; // as YAML writes them too
+        return "\"" + visible_line(escaped) + "\""; // same escapes as in YAML
     }
     const bool plain = !text.empty() && text.find_first_of(":#{}[],&*?|<>=!%@`'\"\\") == std::string_view::npos &&
                        text.front() != ' ' && text.back() != ' ' && text.front() != '-' && text.front() != '.' &&
@@ -37,7 +37,7 @@ std::string print_value(const PlacedValue &value) {
     return value.word ? yaml_text(*value.word) : std::to_string(value.value);
 }
 
-// With commas in between, and in lines that are not too long to be read.
+// Joins parts with commas, and breaks lines before they are too long to read.
 class Listed {
   public:
     void add(const std::string &part) {
@@ -51,7 +51,7 @@ class Listed {
 
   private:
     std::string text_;
-    size_t line_ = 0; // where the last one begins
+    size_t line_ = 0; // start of the current line
 };
 
 std::string print_values(const NamedValues &values) {
@@ -75,7 +75,7 @@ void print_line(std::string &into, size_t indent, const std::string &text) {
     into += fmt::format("{:{}}{}\n", "", indent + 6, text);
 }
 
-// What it is for: implementations, devices, dtypes, keys.
+// Writes what the section applies to: implementations, devices, dtypes, keys.
 void print_scope(const TuneSection &section, std::string &into) {
     for (const auto &[name, texts] :
          {std::pair("impl", &section.implementations), std::pair("architectures", &section.architectures),
@@ -146,7 +146,7 @@ bool same_texts(const std::vector<PlacedText> &a, const std::vector<PlacedText> 
                       [](const PlacedText &x, const PlacedText &y) { return x.text == y.text; });
 }
 
-// Whether both say the same of what is not pinned, so that their pinned entries belong together.
+// True if both agree in everything that is not pinned, so that their pinned entries belong together.
 bool same_but_pinned(TuneSection a, TuneSection b) {
     a.pinned.clear();
     b.pinned.clear();
@@ -167,7 +167,7 @@ bool only_pins(const TuneSection &section) {
     return section.configs.empty() && section.product.empty() && section.where.empty() && section.heuristics.empty();
 }
 
-// The same for two entries of one section that are for the same calls, however they spell it.
+// Equal for two entries of one section that are for the same calls, however they are spelled.
 std::map<std::string_view, int64_t> key_of(const TuneSection &section, const TuneSection::Pinned &pinned) {
     std::map<std::string_view, int64_t> key;
     for (const NamedValue &value : pinned.key) {
@@ -202,7 +202,7 @@ TuneSection pins_of(TuneSection section) {
 class Merger {
   public:
     void add(const TuneFile &file) {
-        earlier_ = merged_.sections.size(); // sections of one file stand beside each other
+        earlier_ = merged_.sections.size(); // sections of one file stay together
         for (const TuneSection &section : file.sections) {
             add(file, section);
         }
@@ -231,7 +231,7 @@ class Merger {
         if (same == end) {
             refuse_rival(file, section);
         }
-        // The first section that pins a call counts, and the later file is to win.
+        // The first section that pins a call counts, but the later file must win.
         TuneSection rest = section;
         if (pinning != end && !section.pinned.empty()) {
             in_front_.push_back(pins_of(section));
@@ -256,8 +256,8 @@ class Merger {
     }
 
     TuneFile merged_;
-    size_t earlier_ = 0;                // sections, of the files before this one
-    std::vector<TuneSection> in_front_; // of those of their ops
+    size_t earlier_ = 0;                // number of sections of earlier files
+    std::vector<TuneSection> in_front_; // to be put before those of their ops
 };
 
 } // namespace

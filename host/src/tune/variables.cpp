@@ -16,13 +16,13 @@ bool is_number(const AttributeSpec &attribute) {
                                    attribute.type == OPDOCK_VALUE_BOOL);
 }
 
-// Which axis of a tensor with `rank` dims the parameter's i-th dim is.
+// The axis of the parameter's i-th dim in a tensor with `rank` dims.
 int32_t axis_of(const Parameter &parameter, size_t i, int32_t rank) {
     const bool after = parameter.ellipsis >= 0 && i >= static_cast<size_t>(parameter.ellipsis);
     return after ? rank - static_cast<int32_t>(parameter.dims.size() - i) : static_cast<int32_t>(i);
 }
 
-// Calls `visit` with each tensor that is there of the first parameter that has any, of those that `has` says yes to.
+// Takes the first parameter with a tensor present, among those accepted by `has`; calls `visit` with each such tensor.
 template<class Has, class Visit>
 bool visit_first(const Signature &form, const opdock_problem &problem, Has has, Visit visit) {
     for (size_t p = 0; p < form.n_params(); ++p) {

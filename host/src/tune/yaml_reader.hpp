@@ -1,5 +1,5 @@
-// Taking values out of a YAML tree: what is not as expected becomes a problem with its place, and that entry is left
-// out.
+// Reads values from a YAML tree: an unexpected one becomes a problem with its place, and that entry is
+// left out.
 #pragma once
 
 #include <optional>
@@ -42,7 +42,7 @@ class YamlReader {
         add_problem(problems_, {place_of(at), std::move(message)});
     }
 
-    // False, after a complaint, unless it is of that type.
+    // Returns false, after a complaint, for another type.
     bool expect(const YamlNode &node, YamlNode::Type type, const std::string &what) const {
         if (node.type == type) {
             return true;
@@ -53,7 +53,7 @@ class YamlReader {
         return false;
     }
 
-    // An integer, true or false.
+    // Reads an integer, true or false.
     std::optional<PlacedValue> whole(const YamlNode &node, const std::string &what) const {
         if (node.type == YamlNode::Type::scalar && !node.is_quoted) {
             if (const std::optional<int64_t> value = whole_number(node.text)) {
@@ -65,7 +65,7 @@ class YamlReader {
         return {};
     }
 
-    // The value of a knob: such a number, or the name of a choice, of which one may be empty: "".
+    // Reads the value of a knob: such a number, or the name of a choice, which may be empty: "".
     std::optional<PlacedValue> knob_value(const YamlNode &node, const std::string &what) const {
         if (node.type == YamlNode::Type::scalar &&
             (node.is_quoted || (!node.text.empty() && !whole_number(node.text)))) {

@@ -19,8 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t most_rounds = 15;
-constexpr size_t least_rounds = 5; // also of one that budget or progress ends: fewer would decide nothing
-// One that took so many times as long as the fastest, in each of two rounds, is timed no more.
+constexpr size_t least_rounds = 5; // even if budget or progress ends it: fewer would decide nothing
+// An implementation so many times as slow as the fastest in both of the first two rounds is not timed further.
 constexpr double far_behind = 4;
 
 struct Contestant {
@@ -67,7 +67,7 @@ class Race {
             std::count_if(all_.begin(), all_.end(), [](const Contestant &one) { return one.is_in(); }));
     }
 
-    // Ready to be timed with the config in force, after it ran.
+    // Prepares it for timing with the config in force and runs it.
     Contestant admit(const Link &link) {
         Contestant one;
         one.timed.implementation = link.implementation;
@@ -88,13 +88,13 @@ class Race {
             if (one.is_in()) {
                 one.runs = repeated_.runs_of(*one.attempt);
             }
-        } catch (const Error &error) { // it failed the second time
+        } catch (const Error &error) { // it failed on the second run
             one.timed.refused = error.what();
         }
         return one;
     }
 
-    // One that fails now is out.
+    // Times it once; one that fails now is out.
     void time_once(Contestant &one) {
         try {
             one.timed.samples.push_back(repeated_.sample(*one.attempt, one.runs));
@@ -104,11 +104,11 @@ class Race {
         }
     }
 
-    // False when budget or progress ended it.
+    // Returns false if budget or progress ended it.
     bool time_all() {
         const size_t total = most_rounds * count_in();
         size_t done = 0;
-        bool stopped = false; // by the one who watches
+        bool stopped = false; // by the progress callback
         for (size_t round = 0; round < most_rounds && count_in() > 1; ++round) {
             for (Contestant &one : all_) {
                 if (one.is_in() && !one.has_left) {

@@ -16,13 +16,13 @@
 namespace opdock::core {
 namespace {
 
-constexpr double sample_microseconds = 300; // as many runs as fill this make a sample
-constexpr size_t most_runs = 2000;          // of one sample
-// Large numbers of either sign, for integers and for every kind of float: what adds to them, or takes the larger or the
-// smaller, differs with one of them.
+constexpr double sample_microseconds = 300; // duration that the runs of a sample should fill
+constexpr size_t most_runs = 2000;          // in one sample
+// Large numbers of either sign, for integers and for every kind of float: a kernel that adds to them,
+// or takes a maximum or minimum with them, gives a wrong result for one of them.
 constexpr std::byte positive{0x77};
 constexpr std::byte negative{0xf7};
-constexpr uint64_t piece_bytes = 16u << 20; // that a tensor of any size is filled and read by
+constexpr uint64_t piece_bytes = 16u << 20; // unit in which tensors of any size are filled and read
 
 uint64_t digest_on(uint64_t digest, const std::byte *bytes, uint64_t count) {
     constexpr uint64_t prime = 0x9e3779b97f4a7c15; // odd, so that no change of one word is lost
@@ -56,7 +56,7 @@ RepeatedCall::RepeatedCall(CallHost &host, const TunedCall &call, bool cold)
     if (cold) {
         const opdock_device_properties *properties = host.devices().properties(call.shape.device);
         const uint64_t cache = properties != nullptr && properties->cache != 0 ? properties->cache : 64u << 20;
-        flushed_.emplace(access_, 4 * cache); // copied from one half to the other
+        flushed_.emplace(access_, 4 * cache); // one half is copied to the other
         flush_bytes_ = 2 * cache;
     }
 }
@@ -131,7 +131,7 @@ std::vector<std::vector<std::byte>> RepeatedCall::results() const {
     return results;
 }
 
-// Elements that hold the garbage, of whichever kind, after a run of the config in force.
+// Elements that still hold either kind of garbage after a run of the config in force.
 void RepeatedCall::find_gaps(const std::vector<std::vector<std::byte>> &one,
                              const std::vector<std::vector<std::byte>> &other) {
     gaps_.assign(written_.size(), {});
@@ -154,7 +154,7 @@ void RepeatedCall::find_gaps(const std::vector<std::vector<std::byte>> &one,
     }
 }
 
-// Puts zeros where the config in force writes nothing. Empty, or where somebody wrote there.
+// Puts zeros where the config in force writes nothing. Returns an empty text, or where such a place was written.
 std::string RepeatedCall::take_gaps(size_t written, std::vector<std::byte> &found, std::byte garbage) const {
     for (const Gap &gap : gaps_[written]) {
         for (size_t i = gap.begin; i < gap.end; ++i) {
@@ -195,7 +195,7 @@ double RepeatedCall::sample(Attempt &attempt, size_t runs) {
 
 size_t RepeatedCall::runs_of(Attempt &attempt) {
     double once = sample(attempt, 1);
-    once = std::min(once, sample(attempt, 1)); // the first one had cold caches, and pages to get
+    once = std::min(once, sample(attempt, 1)); // the first one had cold caches and page faults
     return cold_ ? 1
                  : static_cast<size_t>(
                        std::clamp(sample_microseconds / std::max(once, 1e-3), 1.0, static_cast<double>(most_runs)));
@@ -216,7 +216,7 @@ void RepeatedCall::find_written() {
         const bool is_output = p >= shape.signature->inputs.size();
         for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
             const TensorShape &tensor = shape.tensors[t];
-            if (call_.data[t] == nullptr) { // absent, or without elements
+            if (call_.data[t] == nullptr) { // absent or empty
                 continue;
             }
             if (!is_output && !shape.signature->parameter(p).mut && !is_overwritten(t)) {
@@ -243,7 +243,7 @@ void RepeatedCall::find_written() {
     }
 }
 
-// Those with gaps are left out: what lies in between may be another's, who may write it meanwhile.
+// Tensors with gaps are left out: the gaps may belong to others, who may write them meanwhile.
 void RepeatedCall::find_read() {
     const CallShape &shape = call_.shape;
     for (uint32_t p = 0; p < shape.signature->inputs.size(); ++p) {
@@ -285,7 +285,7 @@ void RepeatedCall::check_read(const Attempt &attempt) const {
     }
 }
 
-// An input that an output lies on.
+// True for an input that an output overlaps.
 bool RepeatedCall::is_overwritten(uint32_t input) const {
     const CallShape &shape = call_.shape;
     const auto *begin = static_cast<const char *>(call_.data[input]);
@@ -320,7 +320,7 @@ void RepeatedCall::fill(void *memory, uint64_t bytes, std::byte garbage) {
     }
 }
 
-// From inputs as they were, with garbage in outputs and workspace: nothing of another config's results is left there.
+// Runs with restored inputs and garbage in outputs and workspace, so no results of another config are left there.
 std::string RepeatedCall::run_over(Attempt &attempt, std::byte garbage, size_t runs) {
     put_back();
     for (const Written &one : written_) {

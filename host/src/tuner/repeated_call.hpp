@@ -1,5 +1,5 @@
-// One call, made again and again by different implementations or with different configs: what it writes is kept, put
-// back, compared and timed.
+// One call that different implementations or configs make repeatedly: its outputs are kept, restored,
+// compared and timed.
 #pragma once
 
 #include <cstddef>
@@ -19,37 +19,37 @@ namespace opdock::core {
 
 class RepeatedCall {
   public:
-    // Everything must outlive it. With `cold`, caches are flushed before each sample. Throws Error(OPDOCK_UNSUPPORTED)
-    // for a call that cannot be repeated: written tensors with gaps.
+    // All arguments must outlive it. `cold`: flush caches before each sample. Throws
+    // Error(OPDOCK_UNSUPPORTED) for a call that cannot be repeated: written tensors with gaps.
     RepeatedCall(CallHost &host, const TunedCall &call, bool cold);
-    // Inputs that the call writes hold again what they held before.
+    // Restores inputs that the call writes.
     ~RepeatedCall();
     RepeatedCall(const RepeatedCall &) = delete;
     RepeatedCall &operator=(const RepeatedCall &) = delete;
 
     struct Ready {
         std::unique_ptr<Attempt> attempt;
-        std::string refused; // why it is not; empty when it is
+        std::string refused; // why it is not ready; empty if it is
     };
-    // Ready to run with this config; null: as the implementation chooses without tuning.
+    // Prepares it with this config; null: with the implementation's choice without tuning.
     Ready prepare(Deployment &deployment, const TuneConfig *config);
 
-    // What this one computes is what the others have to. Empty, or why it cannot be: it failed, or computes something
-    // else each time.
+    // Makes its results the reference for the others. Returns an empty text, or why that is
+    // impossible: it failed, or its results differ from run to run.
     std::string learn(Attempt &attempt);
     struct Verdict {
         std::string refused; // why it did not run
-        std::string wrong;   // where what it wrote differs by more than rounding does
+        std::string wrong;   // where its results differ by more than rounding
         bool is_right() const { return refused.empty() && wrong.empty(); }
     };
-    // Runs it from fresh inputs over one kind of garbage and over another, and then so many times in a row where the
-    // call writes no input. Throws Error(OPDOCK_FAILED) when it changed what the op only reads, which nobody can put
-    // back.
+    // Runs it from fresh inputs over each of two kinds of garbage, and then `runs` times in a row if
+    // the call writes no input. Throws Error(OPDOCK_FAILED) if it changed something that the op only
+    // reads, which cannot be restored.
     Verdict check(Attempt &attempt, size_t runs);
 
-    // How many runs make a sample that is long enough to time. Throws what fails, like sample().
+    // Number of runs in a sample that is long enough to time. Throws if a run fails, like sample().
     size_t runs_of(Attempt &attempt);
-    // Microseconds of one run, over so many.
+    // Microseconds of one run, averaged over `runs`.
     double sample(Attempt &attempt, size_t runs);
 
     void synchronize() const { access_.synchronize(); }
@@ -60,10 +60,10 @@ class RepeatedCall {
         uint32_t tensor;
         uint32_t dtype;
         uint64_t bytes;
-        bool is_input; // has to be put back before each run
+        bool is_input; // must be restored before each run
     };
 
-    // A tensor that the call only reads: too much to be kept, so that only a digest tells whether it was changed.
+    // A tensor that the call only reads: too large to keep, so a digest shows whether it was changed.
     struct Read {
         uint32_t tensor;
         uint64_t bytes;
@@ -101,9 +101,9 @@ class RepeatedCall {
     DeviceEvent begin_;
     DeviceEvent end_;
     std::vector<Written> written_;
-    std::vector<std::optional<DeviceMemory>> kept_; // of `written_`: what an input held
+    std::vector<std::optional<DeviceMemory>> kept_; // for `written_`: contents of an input
     std::vector<Read> read_;
-    std::vector<std::vector<std::byte>> expected_; // of `written_`, with zeros in the gaps
+    std::vector<std::vector<std::byte>> expected_; // for `written_`, with zeros in the gaps
     std::vector<std::vector<Gap>> gaps_;           // likewise
     bool writes_inputs_ = false;
     std::vector<std::byte> garbage_;

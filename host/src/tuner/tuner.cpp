@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t exhaustive_rounds = 7;
 constexpr size_t final_rounds = 15;
-// A config wins that is faster by this in the median, and faster in so many of the final rounds: by chance that happens
-// to one of 57 that are no faster.
+// To win, a config must be faster by needed_gain in the median and faster in needed_rounds of the
+// final rounds: by chance that happens to one in 57 that are no faster.
 constexpr double needed_gain = 0.02;
 constexpr size_t needed_rounds = 12;
 
@@ -72,7 +72,7 @@ class Search {
   private:
     double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
-    // False when it is time to stop.
+    // Returns false when it is time to stop.
     bool go_on() {
         if (!stopped_ && options_.progress &&
             !options_.progress({done_, std::max(total_, done_), seconds(), options_.budget})) {
@@ -81,7 +81,7 @@ class Search {
         return !stopped_ && seconds() < options_.budget;
     }
 
-    // The config in force computes what the others have to; each of them is run once and compared.
+    // The config in force computes the reference; each of the others is run once and compared.
     void start(TuneResult &result, const TuneTask &task) {
         RepeatedCall::Ready first = call_.prepare(deployment_, nullptr);
         if (first.refused.empty()) {
@@ -116,7 +116,7 @@ class Search {
         dropped_.push_back({config, outcome, std::move(reason)});
     }
 
-    // Into the race, if it runs and computes what it has to.
+    // Adds it to the race if it runs and its results are right.
     void admit(const TuneConfig &config) {
         RepeatedCall::Ready ready = call_.prepare(deployment_, &config);
         RepeatedCall::Verdict verdict{std::move(ready.refused), {}};
@@ -134,14 +134,14 @@ class Search {
         runner->attempt = std::move(ready.attempt);
         try {
             runner->runs = call_.runs_of(*runner->attempt);
-        } catch (const Error &error) { // it failed the second time
+        } catch (const Error &error) { // it failed on the second run
             return drop(config, TimedConfig::Outcome::refused, error.what());
         }
         measure(*runner);
         runners_.push_back(std::move(runner));
     }
 
-    // One that fails now is out of the race; so is all of tuning when that is the config in force.
+    // Drops a config that fails now; a failure of the config in force ends tuning.
     void measure(Runner &runner) {
         ++done_;
         if (!runner.is_timed()) {
@@ -202,7 +202,7 @@ class Search {
         return *best;
     }
 
-    // The one against the config in force, interleaved; it has to win clearly.
+    // Times it interleaved with the config in force; true if it wins clearly.
     bool wins(Runner &one) {
         Runner &before = *runners_.front();
         std::vector<double> of_before;
@@ -230,7 +230,7 @@ class Search {
         return rounds_won >= needed_rounds && median_of(one.samples) < (1 - needed_gain) * median_of(before.samples);
     }
 
-    // Once more, after the many runs that timed it: some are right the first time only.
+    // Checks again after the many timed runs: some are right only the first time.
     void check_again(Runner &runner) {
         RepeatedCall::Verdict verdict = call_.check(*runner.attempt, runner.runs);
         if (!verdict.refused.empty()) {
@@ -240,7 +240,7 @@ class Search {
         }
     }
 
-    // Of those that win and are still right the fastest.
+    // The fastest of those that win and are still right.
     Runner &winner() {
         Runner &before = *runners_.front();
         for (Runner *best = &fastest(); best != &before; best = &fastest()) {
@@ -272,7 +272,7 @@ class Search {
         result.before = before.timed;
         result.best = best->timed;
         result.is_complete = !cut_ && !stopped_;
-        const RepeatedCall::Verdict last = call_.check(*before.attempt, 1); // what the caller finds in the outputs
+        const RepeatedCall::Verdict last = call_.check(*before.attempt, 1); // leaves its results in the outputs
         call_.synchronize();
         result.seconds = seconds();
         if (!last.is_right()) {
@@ -285,12 +285,12 @@ class Search {
     Deployment &deployment_;
     const TuneOptions &options_;
     const Clock::time_point began_ = Clock::now();
-    std::vector<std::unique_ptr<Runner>> runners_; // the first is the config in force without tuning
-    std::vector<TimedConfig> dropped_;             // those that were never in the race
+    std::vector<std::unique_ptr<Runner>> runners_; // the first one is the config in force without tuning
+    std::vector<TimedConfig> dropped_;             // those that never were in the race
     size_t done_ = 0;
     size_t total_ = 0;
-    bool stopped_ = false; // by the one who watches
-    bool cut_ = false;     // something was not timed as often as planned
+    bool stopped_ = false; // by the progress callback
+    bool cut_ = false;     // some timed less often than planned
 };
 
 } // namespace

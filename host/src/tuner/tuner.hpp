@@ -1,9 +1,9 @@
-// Finding the config that is fastest for one call, by running it with each.
+// Finds the fastest config for one call, by running the call with each.
 //
-// A config may win only if what it computes agrees with what the config in force without tuning computes, and if it was
-// faster than that one in interleaved runs at the end. What a call writes is written again and again, with garbage in
-// between; in the end its outputs hold what the config in force computed, and inputs that it writes (`mut`, or the
-// input that an output overlaps) hold what they held before.
+// A config may win only if its results agree with those of the config in force without tuning, and if
+// it was faster than that one in interleaved runs at the end. The call's outputs are written again and
+// again, with garbage in between; in the end they hold the results of the config in force, and inputs
+// that the call writes (`mut`, or an input that an output overlaps) are restored.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 namespace opdock::core {
 
 struct TuneProgress {
-    size_t done; // of `total` steps; a step is one config timed once
+    size_t done; // of `total` steps; one step times one config once
     size_t total;
     double seconds; // since the start
     double budget;  // seconds
@@ -27,21 +27,21 @@ struct TuneProgress {
 
 struct TuneOptions {
     enum class Strategy {
-        exhaustive, // every config the same number of times
-        halving,    // the slower half leaves after each round, the others are timed twice as often in the next
+        exhaustive, // times every config equally often
+        halving,    // drops the slower half after each round and times the others twice as often in the next
     };
     Strategy strategy = Strategy::halving;
-    double budget = 10; // seconds; what was not timed by then does not win
-    bool cold = false;  // caches are flushed before each run
-    // Called after each step; false stops, with what is known by then.
+    double budget = 10; // seconds; a config not timed by then does not win
+    bool cold = false;  // flush caches before each run
+    // Called after each step; false stops with the results so far.
     std::function<bool(const TuneProgress &)> progress;
 };
 
 struct TimedConfig {
     enum class Outcome {
         timed,
-        refused,  // declined, or failed
-        wrong,    // computes something else than the config in force
+        refused,  // declined or failed
+        wrong,    // results differ from those of the config in force
         left_out, // the time was up
     };
     TuneConfig config;
@@ -56,21 +56,21 @@ struct TuneResult {
     std::string key;
     std::string key_text;
     std::string dtypes;
-    TimedConfig before; // what is in force without tuning, and its source
+    TimedConfig before; // the config in force without tuning, and its source below
     ConfigSource before_source = ConfigSource::defaults;
-    TimedConfig best;               // equal to `before` where nothing was faster
-    std::vector<TimedConfig> tried; // `before` first, those that were not timed last
-    bool is_complete = true;        // neither budget nor progress ended it
+    TimedConfig best;               // equal to `before` if nothing was faster
+    std::vector<TimedConfig> tried; // `before` first, configs that were not timed last
+    bool is_complete = true;        // not ended by budget or progress
     double seconds = 0;
 };
 
-// Throws Error: OPDOCK_UNSUPPORTED when there is nothing to try, the config in force does not run, or the call cannot
-// be repeated (written tensors with gaps). The device is made current. Neither stores the result nor puts it in force.
+// Throws Error: OPDOCK_UNSUPPORTED if there is nothing to try, if the config in force does not run, or if the call
+// cannot be repeated (written tensors with gaps). Makes the device current. Neither stores nor applies the result.
 TuneResult tune(CallHost &host, Deployment &deployment, const TunedCall &call, const TuneTask &task,
                 const TuneOptions &options);
 
-// Writes the result to the database and puts it in force in this process. Throws DatabaseError when it cannot be
-// written; it is in force then all the same.
+// Writes the result to the database and applies it in this process. Throws DatabaseError if it cannot
+// be written; it is applied all the same.
 void keep(CallHost &host, Deployment &deployment, const TuneTask &task, const TuneResult &result);
 
 } // namespace opdock::core

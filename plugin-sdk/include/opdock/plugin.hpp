@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All a plugin needs, in C++17, on top of opdock/plugin.h. Header-only; nothing here crosses the ABI.
+// Everything a plugin needs, in C++17, on top of opdock/plugin.h. Header-only; nothing here crosses the ABI.
 //
 //   floats.hpp       half_t, bfloat16_t
 //   float8.hpp       e4m3_t, e5m2_t, visit_float8

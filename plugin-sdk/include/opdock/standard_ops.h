@@ -2,11 +2,11 @@
 /* The standard ops: names, signatures and what they compute. There is one header for each family.
  *
  * OPDOCK_OP_RMSNORM_FWD is the full signature of rmsnorm_fwd as a string literal; in C++, opdock::ops::rmsnorm_fwd
- * holds name and signature. Declaring an op with the standard text is what makes implementations of several plugins
- * interchangeable.
+ * holds name and signature. Implementations of several plugins are interchangeable because all declare an op with the
+ * standard text.
  *
- * T and U range over f32, f16 and bf16; an implementation lists the tuples that it takes (U is T or f32). Formulas are
- * meant in exact arithmetic: sums and statistics accumulate in f32 or better, results are rounded once. */
+ * T and U range over f32, f16 and bf16; an implementation lists the tuples that it takes (U is T or f32). Formulas
+ * assume exact arithmetic: sums and statistics accumulate in f32 or better, results are rounded once. */
 #ifndef OPDOCK_STANDARD_OPS_H
 #define OPDOCK_STANDARD_OPS_H
 

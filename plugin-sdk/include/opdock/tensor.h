@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels in C need of tensors and their elements; in C++ opdock/cpp/tensor_view.hpp and floats.hpp have more. */
+/* Tensor and element helpers for kernels in C; C++ has more in opdock/cpp/tensor_view.hpp and floats.hpp. */
 #ifndef OPDOCK_TENSOR_H
 #define OPDOCK_TENSOR_H
 
@@ -8,7 +8,7 @@
 
 #include <dlpack/dlpack.h>
 
-/* 1 for a scalar, 0 where a dimension has no size. */
+/* 1 for a scalar, 0 if a dimension has size 0. */
 static inline int64_t opdock_n_elements(const DLTensor *tensor) {
     int64_t count = 1;
     int32_t d;
@@ -17,9 +17,9 @@ static inline int64_t opdock_n_elements(const DLTensor *tensor) {
     return count;
 }
 
-/* How many elements after the first one the `i`-th in row-major order lies: data[opdock_offset(tensor, i)]. `i` is
- * below opdock_n_elements, strides are not null. It divides once a dimension: for a long last dimension call it once a
- * row, and go on by tensor->strides[tensor->ndim - 1]. */
+/* The offset in elements of the `i`-th element in row-major order: data[opdock_offset(tensor, i)]. `i` is below
+ * opdock_n_elements, strides are not null. Divides once per dimension: for a long last dimension call it once per row,
+ * and advance by tensor->strides[tensor->ndim - 1]. */
 static inline int64_t opdock_offset(const DLTensor *tensor, int64_t i) {
     int64_t offset = 0;
     int32_t d;
@@ -38,7 +38,7 @@ static inline float opdock_bf16_to_float(uint16_t bf16) {
     return value;
 }
 
-/* To nearest, ties to even; values past the range become infinities, NaNs stay NaNs (quiet), with their sign. */
+/* Rounds to nearest, ties to even; values past the range become infinities, NaNs stay NaNs (quiet), with their sign. */
 static inline uint16_t opdock_float_to_bf16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

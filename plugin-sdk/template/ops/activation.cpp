@@ -8,10 +8,10 @@ namespace example {
 
 namespace {
 
-// The host has checked shapes and dtypes against the signature. A kernel that cannot take a call returns
-// opdock::unsupported("why") before it writes anything, and the next implementation serves it; what it throws becomes a
-// failure with the exception's text. One that declines some calls also says so in a function of its own, given to
-// Impl::supports as opdock::supports<&function>: else a prepared call, which never falls back, may be bound to it.
+// The host has checked shapes and dtypes against the signature. A kernel that cannot serve a call returns
+// opdock::unsupported("why") before it writes anything, and the next implementation serves it; an exception becomes a
+// failure with the exception's text. A kernel that declines some calls should also say so in a separate function, given
+// to Impl::supports as opdock::supports<&function>: a prepared call never falls back, and might be bound to it.
 template<class T>
 void silu_rows(opdock::TensorView<const T> input, opdock::TensorView<T> output, std::int64_t block_size) {
     float block[max_block];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels. What a standard op computes is said beside its signature, in opdock/ops/.
+// The kernels. opdock/ops/ defines what a standard op computes, beside its signature.
 #pragma once
 
 #include "opdock/plugin.hpp"
@@ -14,7 +14,7 @@ inline constexpr std::int64_t max_block = 1024;
 
 Status silu(const Call &call);
 
-// An op of your own is declared here as well, with a name that starts with yours:
+// Declare an op of your own here as well, with a name that starts with yours:
 //
 //     inline constexpr opdock::OpDeclaration twice_op("example.twice(x: T[...]) -> (y: T[...])", "y = 2 x.");
 //     Status twice(const Call &call);

@@ -1,4 +1,4 @@
-// The derivatives of the activations that sum the gradient of a bias on the way: gelu_bwd_bias and the like.
+// Derivatives of the activations with the gradient of a bias summed on the way: gelu_bwd_bias and similar.
 #include <cstring>
 
 #include "activation.hpp"
@@ -37,7 +37,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// One block of rows, into its row of sums.
+// Processes one block of rows and writes its row of sums.
 template<class Function, class T>
 void bias_gradient(const BiasGradient &a, int64_t block) {
     const auto n = static_cast<size_t>(a.n);

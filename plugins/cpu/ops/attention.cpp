@@ -1,8 +1,8 @@
 // attention_fwd, attention_decode and kv_cache_append.
 //
-// Some rows (queries) meet the keys piece by piece, as in FlashAttention: the scores of a piece are a product of
-// matrices, and what was summed before is rescaled when a row's largest score grows. The pieces follow from the problem
-// alone, and each row is computed in one place.
+// A block of rows (queries) processes the keys piece by piece, as in FlashAttention: the scores of a piece are a matrix
+// product, and the sums so far are rescaled when a row's largest score grows. The problem alone determines the pieces,
+// and each row is computed by one task.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,9 +30,9 @@ namespace cpu {
 template<class T>
 struct Query {
     const T *query;
-    const T *bias; // of key 0 of the sequence; null for none
+    const T *bias; // of key 0 of the sequence; may be null
     T *output;
-    float *lse; // null for none
+    float *lse; // may be null
     int64_t begin, end;
     int64_t bias_step;
 };
@@ -44,7 +44,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// A row of products becomes one of scores.
+// Turns a row of products into a row of scores.
 template<class T>
 HWY_INLINE void to_scores(float *z, int64_t count, float soft_cap, const T *bias, int64_t bias_step) {
     const auto n = static_cast<size_t>(count);
@@ -64,13 +64,13 @@ HWY_INLINE void to_scores(float *z, int64_t count, float soft_cap, const T *bias
     }
 }
 
-// A row after some pieces: its largest score, and the sum of exp(z - largest).
+// State of a row after some pieces: its largest score, and the sum of exp(z - largest).
 struct RowState {
     float largest;
     double sum;
 };
 
-// The scores z of a piece of keys become exponentials. Returns what the sums of the pieces before are worth now.
+// Replaces the scores z of a piece of keys by exponentials. Returns the factor for the sums of earlier pieces.
 HWY_INLINE float to_exponentials(float *z, int64_t count, RowState &state) {
     const auto n = static_cast<size_t>(count);
     const float best = block_max(0, n, [=](size_t j, auto extent) HWY_ATTR { return load(z + j, extent); });
@@ -80,7 +80,7 @@ HWY_INLINE float to_exponentials(float *z, int64_t count, RowState &state) {
         state.sum *= static_cast<double>(factor);
         state.largest = best;
     }
-    // Exponentials of minus infinity are 0 from anywhere.
+    // If every score so far is minus infinity, any pivot gives exponentials of 0.
     const VF pivot = hn::Set(f32, std::isinf(state.largest) && state.largest < 0 ? 0.0f : state.largest);
     state.sum += static_cast<double>(block_sum(0, n, [=](size_t j, auto extent, VF s) HWY_ATTR {
         const VF e = exp(hn::Sub(load(z + j, extent), pivot));
@@ -90,7 +90,7 @@ HWY_INLINE float to_exponentials(float *z, int64_t count, RowState &state) {
     return factor;
 }
 
-// The rows of one head over keys [first, last), which `take(j, last, ...)` gives by pieces.
+// The rows of one head over keys [first, last), which `take(j, last, ...)` delivers in pieces.
 template<class T, class Take>
 void attend(const Attention &a, Query<T> *rows, int64_t count, Take take) {
     const Floats queries(count * a.d), scores(count * most_keys), sums(count * a.e), keys(most_keys * a.d),
@@ -131,7 +131,7 @@ void attend(const Attention &a, Query<T> *rows, int64_t count, Take take) {
         first += n;
     }
     for (int64_t i = 0; i < count; ++i) {
-        const bool saw = states[i].sum != 0; // a NaN is one
+        const bool saw = states[i].sum != 0; // also true for NaN
         narrow(sums.data() + i * a.e, a.e, saw ? static_cast<float>(1 / states[i].sum) : 0.0f, rows[i].output);
         if (rows[i].lse != nullptr)
             *rows[i].lse =
@@ -170,7 +170,7 @@ void attend_to_sequence(const Attention &a, const Piece &piece, int64_t head) {
            });
 }
 
-// All query heads of one key head, of one sequence.
+// Processes all query heads that share one key head, for one sequence.
 template<class T>
 void attend_to_pages(const Attention &a, int64_t sequence, int64_t g) {
     const opdock::Call &call = *a.call;
@@ -275,7 +275,7 @@ Status forward(const Call &call) {
     return {};
 }
 
-// Every page that a sequence has tokens in is one of the cache, and there are enough of them.
+// Checks that every page with tokens of a sequence is a page of the cache, and that the table has enough pages.
 Status check_pages(const Call &call) {
     const auto table = call.input<const int32_t>(3), lengths = call.input<const int32_t>(4);
     const int64_t pages = call.input(1)->shape[0], tokens = call.input(1)->shape[1];
@@ -305,7 +305,7 @@ Status decode(const Call &call) {
     const auto lengths = call.input<const int32_t>(4);
     for (int64_t i = 0; i < lengths.numel(); ++i)
         most = std::max<int64_t>(most, lengths[i]);
-    // Keys and values are read once, and that is what takes the time.
+    // Reading keys and values once dominates the time.
     const int64_t bytes = std::max<int64_t>(most * (a.d + a.e) * element_bytes(*call.input(1)), 1);
     in_chunks(lengths.numel() * a.key_heads, bytes, Knobs::of(call), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)

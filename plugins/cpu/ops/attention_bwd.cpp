@@ -1,5 +1,5 @@
-// attention_bwd: the scores are computed twice, once for the gradients of queries and once for those of keys and
-// values, so that each number is summed in one place.
+// attention_bwd computes the scores twice, once for the gradients of queries and once for those of keys and values, so
+// that each number is summed in one place.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Some queries of one head, and some keys: weights and the slopes of the scores, rows of most_keys each.
+// Weights and slopes of the scores of some queries of one head and some keys, in rows of most_keys elements.
 template<class T>
 class Tile {
   public:
@@ -50,7 +50,7 @@ class Tile {
         }
     }
 
-    // Computes the tile for keys [first, last). `writes_bias`: the gradient of the bias, too.
+    // Computes the tile for keys [first, last). If `writes_bias`, also writes the gradient of the bias.
     void compute(const Sequence &one, int64_t first, int64_t last, bool writes_bias) {
         const int64_t g = head_ / a_.heads_per_key(), n = last - first;
         k_ = matrix_of(row_at(key_, one.batch, one.key + first, g), key_.stride(1), n, a_.d, false, keys_.data());
@@ -84,7 +84,7 @@ class Tile {
                            ? &grad_bias_(one.batch, head_, at, one.key + first + begin)
                            : nullptr;
         const int64_t bias_step = bias_ ? bias_.stride(3) : 1;
-        if (bias != nullptr && bias_step != 1) { // one row of it, with a step of 1
+        if (bias != nullptr && bias_step != 1) { // copies one row of the bias to a contiguous one
             for (int64_t j = 0; j < end - begin; ++j)
                 bias_row_[j] = bias[j * bias_step];
             bias = bias_row_;
@@ -96,10 +96,10 @@ class Tile {
             const VF t = capped ? tanh(hn::Mul(y, inverse)) : hn::Zero(f32);
             y = capped ? hn::Mul(cap, t) : y;
             const VF score = bias == nullptr ? y : hn::Add(y, load(bias + j, extent));
-            // At most 1, however large the scores are that were rounded. NaN remains.
+            // Rounding of large scores must not make a weight exceed 1. NaN is kept.
             const VF above = hn::Sub(score, lse);
             const VF weight = exp(hn::IfThenElse(hn::Gt(above, hn::Zero(f32)), hn::Zero(f32), above));
-            // A key that a bias of minus infinity hides has no part in anything, whatever the gradient is.
+            // A key hidden by a bias of minus infinity contributes nothing, whatever the gradient is.
             const VF slope = hn::IfThenElse(hn::Eq(weight, hn::Zero(f32)), weight,
                                             hn::Mul(weight, hn::Sub(load(to + j, extent), projection)));
             store(weight, z + j, extent);
@@ -127,7 +127,7 @@ class Tile {
     int64_t first_ = 0, count_ = 0, head_ = 0;
 };
 
-// The gradient of some queries, and that of the bias.
+// Computes the gradient of some queries, and of the bias.
 template<class T>
 void query_gradients(const Attention &a, const Piece &piece, int64_t head) {
     const Sequence &one = *piece.sequence;
@@ -147,7 +147,7 @@ void query_gradients(const Attention &a, const Piece &piece, int64_t head) {
         narrow(sums.data() + i * a.d, a.d, a.scale, row_at(grad_query, one.batch, one.query + piece.first + i, head));
 }
 
-// Those of some keys and values of one key head.
+// Computes the gradients of some keys and values of one key head.
 template<class T>
 void key_gradients(const Attention &a, const Piece &piece, int64_t g) {
     const Sequence &one = *piece.sequence;
@@ -160,7 +160,7 @@ void key_gradients(const Attention &a, const Piece &piece, int64_t g) {
     for (int64_t head = g * a.heads_per_key(); head < (g + 1) * a.heads_per_key(); ++head) {
         for (int64_t i = 0; i < one.queries; i += most_rows) {
             const int64_t end = std::min(i + most_rows, one.queries);
-            // Ranges of keys move on with the queries, so that the first and the last query tell.
+            // Ranges of keys move monotonically with the queries, so the first and the last query decide.
             if (a.end(end - 1, one.queries, one.keys) <= piece.first || a.begin(i, one.queries, one.keys) >= piece.last)
                 continue;
             tile.take_queries(one, head, i, end);
@@ -222,7 +222,7 @@ Status check_backward(const Problem &problem) {
     return status;
 }
 
-// Zeros for all that no query or key of a sequence adds to.
+// Zeroes every gradient to which no query or key of a sequence adds.
 template<class T>
 void clear_gradients(const Attention &a) {
     const Call &call = *a.call;

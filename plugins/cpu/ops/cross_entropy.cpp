@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 template<class T>
 HWY_INLINE double loss_of(const CrossEntropy &a, const T *logits, int64_t target, double lse) {
     const double loss = lse - static_cast<double>(float(logits[target]));
-    if (a.smoothing == 0) // 0 times a logit of minus infinity is no number
+    if (a.smoothing == 0) // 0 times a logit of minus infinity would be NaN
         return loss;
     const double total = sum(static_cast<size_t>(a.classes), [=](size_t i, auto extent, VF s) HWY_ATTR {
         return hn::Add(s, load(logits + i, extent));
@@ -53,14 +53,14 @@ void cross_entropy_forward(const CrossEntropy &a, int64_t begin, int64_t end) {
     }
 }
 
-// The gradient of a row is 0 where its target is ignored.
+// The gradient of a row is 0 if its target is ignored.
 template<class T>
 HWY_INLINE void no_gradient(size_t n, const Sink<T> &output) {
     along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Zero(f32), i, extent); });
 }
 
-// factor * (exp(logits - pivot) * share - (1 - e) * onehot(target) - e / v), where exp(-pivot) * share is that of lse.
-// The output may be the logits.
+// Writes factor * (exp(logits - pivot) * share - (1 - e) * onehot(target) - e / v), where exp(-pivot) * share =
+// exp(-lse). The output may alias the logits.
 template<class L, class T>
 HWY_INLINE void write_gradient(const CrossEntropy &a, const L *logits, int64_t target, float pivot, float share,
                                float factor, const Sink<T> &output) {
@@ -70,8 +70,8 @@ HWY_INLINE void write_gradient(const CrossEntropy &a, const L *logits, int64_t t
     const VF from = hn::Set(f32, pivot), part = hn::Set(f32, share), grad = hn::Set(f32, factor);
     const auto others = [=](size_t i, auto extent)
                             HWY_ATTR { return hn::MulSub(exp(hn::Sub(load(logits + i, extent), from)), part, spread); };
-    // The target's element is computed apart from the rest, before what it is made of may be overwritten, and written
-    // last, so that the loop needs no comparison.
+    // The target's element is computed separately, before its logit may be overwritten, and stored last, so that the
+    // loop needs no comparison.
     const auto at = static_cast<size_t>(target);
     const VF wanted = hn::Mul(grad, hn::Sub(others(at, Part{1}), hit));
     along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Mul(grad, others(i, extent)), i, extent); });
@@ -99,7 +99,7 @@ void cross_entropy_fused(const CrossEntropy &a, int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
         const int64_t target = *a.target.row<const int64_t>(r);
         const L *logits = a.logits.row<const L>(r);
-        const Sink<T> output(a.grad_logits.row<T>(r), false); // not past the caches, which have the line anyway
+        const Sink<T> output(a.grad_logits.row<T>(r), false); // not past the caches, which hold the line anyway
         auto *loss = a.loss.row<float>(r);
         if (target == a.ignore_index) {
             *loss = 0;

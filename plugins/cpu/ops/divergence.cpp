@@ -1,4 +1,4 @@
-// kl_div and jsd, with their gradients: a pass over a row of log-probabilities and one of targets.
+// kl_div and jsd, with their gradients: one pass over a row of log-probabilities and a row of targets.
 #include <cmath>
 
 #include "dtypes.hpp"
@@ -23,7 +23,7 @@ namespace cpu {
 enum class DivergenceOf {
     probabilities,     // kl_div
     log_probabilities, // kl_div with log_target, and jsd with beta 0
-    reverse,           // jsd with beta 1: the input's from the target
+    reverse,           // jsd with beta 1: divergence of the input from the target
     mixture,           // jsd
 };
 
@@ -31,7 +31,7 @@ struct Divergence {
     DLDataType t;
     DivergenceOf of;
     float beta;
-    Rows input, target; // the input is not there for the gradient of kl_div
+    Rows input, target; // the gradient of kl_div needs no input
     Rows loss;
     Rows grad_loss, grad_input;
     int64_t n;
@@ -45,12 +45,12 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// v, or 0 where the weight is 0: there v may be no number. A weight that is NaN keeps v.
+// Returns v, or 0 if the weight is 0, because v may be NaN there. A NaN weight keeps v.
 HWY_INLINE VF unless_zero(VF weight, VF v) {
     return hn::IfThenElse(hn::Eq(weight, hn::Zero(f32)), hn::Zero(f32), v);
 }
 
-// The logarithm of what is not 0, of a NaN or a negative number NaN.
+// The logarithm of a nonzero number; NaN for NaN and negative numbers.
 HWY_INLINE VF log(VF v) {
     return hn::IfThenElse(hn::Gt(v, hn::Zero(f32)), hn::Log(f32, v), hn::Set(f32, NAN));
 }
@@ -190,7 +190,7 @@ DivergenceOf of_beta(const opdock::Call &call) {
     return beta == 0 ? DivergenceOf::log_probabilities : beta == 1 ? DivergenceOf::reverse : DivergenceOf::mixture;
 }
 
-// The target is input `target`; what is not common to all is left out.
+// Input number `target` is the target. Sets only the fields that all ops share.
 Divergence arguments_of(const opdock::Call &call, uint32_t target, DivergenceOf of) {
     const DLTensor &shape = *call.input(target);
     Divergence a = {};

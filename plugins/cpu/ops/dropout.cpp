@@ -22,8 +22,8 @@ namespace cpu {
 
 struct Dropout {
     uint64_t seed, offset;
-    uint64_t threshold; // words from here on keep their element; 2^32 keeps none
-    float scale;        // of what is kept
+    uint64_t threshold; // elements whose word is at least this are kept; 2^32 keeps none
+    float scale;        // multiplies the kept elements
 };
 
 } // namespace cpu
@@ -33,7 +33,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Elements between two draws, whose words wait in L1.
+// Elements per batch of random words, which stay in L1.
 inline constexpr size_t drawn = 1024;
 
 template<class T>

@@ -1,7 +1,7 @@
 // embedding and embedding_bwd.
 //
-// The gradient is summed by row of the weight, not by row of grad: each is then written once, by one thread, in the
-// same order whatever the number of threads is. Rows of grad are found by a sort of the indices, which counts them.
+// The gradient is summed per row of the weight, not per row of grad: each row is written once, by one thread, in the
+// same order for any number of threads. A counting sort of the indices finds the rows of grad.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -27,8 +27,8 @@ namespace cpu {
 struct EmbeddingGradient {
     DLDataType t;
     Rows grad, grad_weight;
-    const int64_t *order; // rows of grad by their index
-    const int64_t *ends;  // in `order`, where those of each row of the weight end
+    const int64_t *order; // rows of grad, sorted by index
+    const int64_t *ends;  // for each row of the weight, its end in `order`
     int64_t n;
     bool stream;
 };
@@ -90,7 +90,7 @@ opdock::Status check_backward(const opdock::Problem &problem) {
     return check_rows(problem, backward_operands);
 }
 
-// INVALID_ARGUMENT with the first index that names no row.
+// Returns INVALID_ARGUMENT with the first index that is not a row.
 opdock::Status check_indices(const Rows &indices, int64_t count, int64_t rows) {
     for (int64_t i = 0; i < count; ++i) {
         const int64_t index = *indices.row<const int64_t>(i);
@@ -136,7 +136,7 @@ opdock::Status backward(const opdock::Call &call) {
     std::fill_n(ends, rows, 0);
     for (int64_t i = 0; i < count; ++i)
         ++ends[*indices.row<const int64_t>(i)];
-    for (int64_t v = 0, begin = 0; v < rows; ++v) // where each begins, for now
+    for (int64_t v = 0, begin = 0; v < rows; ++v) // for now, the beginning of each row
         begin += std::exchange(ends[v], begin);
     for (int64_t i = 0; i < count; ++i)
         order[ends[*indices.row<const int64_t>(i)]++] = i;

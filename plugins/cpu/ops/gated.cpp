@@ -1,4 +1,4 @@
-// Gated activations of the halves of a row, and their derivatives: swiglu, swiglu_bwd and the like.
+// Gated activations of the two halves of a row, and their derivatives: swiglu, swiglu_bwd and similar.
 #include "gate.hpp"
 #include "ops/ops.hpp"
 #include "rows.hpp"
@@ -18,7 +18,7 @@ namespace cpu {
 struct GatedRows {
     DLDataType t;
     Gate gate;
-    Rows grad, input, output; // grad only backward; output is then the gradient of the input
+    Rows grad, input, output; // grad only in backward; output is then the gradient of the input
     int64_t n;                // half the input's last dim
     bool stream;
 };
@@ -30,7 +30,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// work(gate, TypeTag<T>, row) for each row.
+// Calls work(gate, TypeTag<T>, row) for each row.
 template<class Work>
 void for_gated_rows(const GatedRows &a, int64_t begin, int64_t end, Work work) {
     visit_gate(a.gate, [&](auto gate) {

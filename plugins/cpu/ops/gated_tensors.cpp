@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// visit(gate, TypeTag<T>) for the two activations that have such ops.
+// Calls visit(gate, TypeTag<T>) for the two activations that have such ops.
 template<class Visitor>
 void visit_gated_run(const Run &run, Activation activation, Visitor visit) {
     opdock::visit_floating(run.to, [&](auto t) {

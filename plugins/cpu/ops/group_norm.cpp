@@ -1,4 +1,4 @@
-// group_norm_fwd and group_norm_bwd, of contiguous tensors: a group is one run of elements, of a channel after another.
+// group_norm_fwd and group_norm_bwd, for contiguous tensors: a group is one run of elements, channel after channel.
 #include <cmath>
 #include <string>
 
@@ -25,14 +25,14 @@ struct GroupNorm {
     Rows weight, bias;
     void *output; // backward: grad_input
     Rows mu, rsigma;
-    float *sums;      // backward: of each channel of each of the batch, of grad and of grad * x
-    int64_t groups;   // of one of the batch
-    int64_t channels; // of a group
-    int64_t n;        // elements of a channel
+    float *sums;      // backward: sums of grad and of grad * x, for each channel of each batch item
+    int64_t groups;   // per batch item
+    int64_t channels; // per group
+    int64_t n;        // elements per channel
     double eps;
     bool stream;
 
-    // Of group i, of all of the batch, the first of its channels.
+    // First channel of group i, where i counts over the whole batch.
     int64_t first_channel(int64_t i) const { return i % groups * channels; }
     double count() const { return channels * n > 0 ? static_cast<double>(channels * n) : 1.0; }
 };
@@ -44,14 +44,14 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Of a group: its mean in two parts, so that deviations from the first one are exact, and its variance.
+// Moments of a group: its mean in two parts, so that deviations from the first part are exact, and its variance.
 struct Moments {
     float rough_mean;
     double correction, variance;
 };
 
-// Groups are longer than most rows, so that f32 adds up pieces alone. Sums of squares that are out of its range are
-// taken once more, in f64.
+// Groups are longer than most rows, so f32 accumulates only pieces. Sums of squares that leave the range of f32 are
+// computed again in f64.
 template<class T>
 HWY_INLINE Moments moments_of(const T *input, size_t size, double count) {
     constexpr size_t piece = 512;
@@ -117,7 +117,7 @@ void group_norm_forward(const GroupNorm &a, int64_t begin, int64_t end) {
         hwy::FlushStream();
 }
 
-// Sums of each channel first: they are the gradients of weight and bias, and of them are those of the group.
+// Computes the sums per channel first: they give the gradients of weight and bias, and the sums over a group.
 template<class T, class U>
 void group_norm_backward(const GroupNorm &a, int64_t begin, int64_t end) {
     const auto n = static_cast<size_t>(a.n);
@@ -152,7 +152,7 @@ void group_norm_backward(const GroupNorm &a, int64_t begin, int64_t end) {
             const Sink<T> output(to + c * a.n, a.stream);
             along(n, [=](size_t i, auto extent) HWY_ATTR {
                 const VF x = hn::Mul(hn::Sub(load(input + i, extent), mu), scale);
-                const VF d = hn::Sub(hn::Mul(load(grad + i, extent), weight), mean); // 0 of one element
+                const VF d = hn::Sub(hn::Mul(load(grad + i, extent), weight), mean); // 0 for a group of one element
                 output.store(hn::Mul(scale, hn::NegMulAdd(x, projection, d)), i, extent);
             });
         }
@@ -185,7 +185,7 @@ HWY_EXPORT(group_norm_backward_groups);
 
 namespace {
 
-// All rows contiguous: the first `inputs` inputs and the first output.
+// Requires all rows to be contiguous: the first `inputs` inputs and the first output.
 template<uint32_t inputs>
 opdock::Status check(const opdock::Problem &problem) {
     const auto is_contiguous = [](const DLTensor &tensor) { return element_count(tensor) == 0 || is_dense(tensor); };
@@ -228,7 +228,7 @@ uint64_t backward_workspace(const opdock::Problem &problem) {
     return static_cast<uint64_t>(2 * input.shape[0] * input.shape[1]) * sizeof(float);
 }
 
-// The gradient of weight (which = 1) or bias (0): the sums of each channel over the batch.
+// Writes the gradient of weight (which = 1) or bias (0): the sums of each channel over the batch.
 void add_batch(const float *sums, int64_t batch, int64_t channels, int64_t which, DLDataType u, const Rows &to) {
     opdock::visit_floating(u, [&](auto tag) {
         using U = typename decltype(tag)::type;

@@ -1,4 +1,4 @@
-// grouped_linear_fwd, grouped_linear_dgrad and grouped_linear_wgrad: a product for each group, one after the other.
+// grouped_linear_fwd, grouped_linear_dgrad and grouped_linear_wgrad: one product per group, one after the other.
 #include <cstring>
 #include <string>
 
@@ -22,9 +22,9 @@ opdock::Status check_wgrad(const opdock::Problem &problem) {
     return check_rows(problem, wgrad_operands);
 }
 
-// A tensor whose rows are in the last but one dim, from where its pointer stands.
+// A tensor whose second-to-last dim counts rows, starting at its data pointer.
 struct Matrices {
-    std::byte *data; // null where there are no elements
+    std::byte *data; // null if there are no elements
     const DLTensor *tensor;
 
     static Matrices of_input(const opdock::Call &call, uint32_t i) { return of(call, i, call.input(i)); }
@@ -54,7 +54,7 @@ struct Starts {
     int64_t operator[](int64_t i) const { return *elements.row<const int32_t>(i); }
     int64_t rows_of(int64_t group) const { return (*this)[group + 1] - (*this)[group]; }
 
-    // INVALID_ARGUMENT with the first one that does not begin with 0, falls or is past the rows.
+    // Returns INVALID_ARGUMENT with the first start that does not begin at 0, decreases or exceeds the rows.
     opdock::Status check(int64_t rows) const {
         for (int64_t i = 0; i <= groups; ++i) {
             const int64_t least = i == 0 ? 0 : (*this)[i - 1], most = i == 0 ? 0 : rows;
@@ -71,7 +71,7 @@ void multiply_one(const opdock::Call &call, const Product &a) {
     multiply_all(a, 1, Knobs::of(call), [&](int64_t) -> const Product & { return a; });
 }
 
-// Forward the sums go along the rows of the weights, dgrad's down them.
+// In fwd the sums run along the rows of the weights, in dgrad down the rows.
 template<bool down>
 opdock::Status by_rows(const opdock::Call &call) {
     const Matrices x = Matrices::of_input(call, 0), weight = Matrices::of_input(call, 1);

@@ -1,6 +1,6 @@
 // l2norm_fwd and l2norm_bwd.
 //
-// A row is read twice: for its sum, and, from the cache, to be scaled.
+// A row is read twice: once for its sum of squares and once, from the cache, to be scaled.
 #include <cmath>
 
 #include "dtypes.hpp"

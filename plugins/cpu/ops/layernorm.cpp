@@ -25,7 +25,7 @@ struct LayernormForward {
     Rows input, weight, bias, output, mu, rsigma;
     int64_t n;
     double eps;
-    float centre; // 1 with zero_centered_gamma, else 0: what is added to the weight
+    float centre; // 1 with zero_centered_gamma, else 0: added to the weight
     bool stream;
 };
 
@@ -33,8 +33,8 @@ struct LayernormBackward {
     DLDataType t, u;
     Rows grad, input, mu, rsigma, weight, grad_input;
     RowBlocks blocks;
-    float *weight_sums; // null: not wanted
-    float *bias_sums;   // null: not wanted
+    float *weight_sums; // null if not wanted
+    float *bias_sums;   // null if not wanted
     int64_t n;
     float centre;
     bool stream;
@@ -48,12 +48,12 @@ namespace cpu {
 namespace HWY_NAMESPACE {
 
 // Three passes over a row, the last two from the cache: its mean; the sums of the deviations and of their squares; the
-// output. The deviations are taken from a rounded mean, and their own mean corrects that: rows whose mean is thousands
-// of times their spread keep their accuracy.
+// output. The deviations are relative to a rounded mean, and their own mean corrects the rounding: rows whose mean is
+// thousands of times their spread keep their accuracy.
 template<class T, class U>
 void layernorm_forward(const LayernormForward &a, int64_t begin, int64_t end) {
     const auto n = static_cast<size_t>(a.n);
-    const double count = HWY_MAX(static_cast<double>(a.n), 1.0); // the mean of nothing is 0
+    const double count = HWY_MAX(static_cast<double>(a.n), 1.0); // the mean of an empty row is 0
     const U *weight = a.weight.row<const U>(0);
     const U *bias = a.bias.row<const U>(0);
     const VF centre = hn::Set(f32, a.centre);
@@ -97,11 +97,11 @@ void layernorm_fwd_rows(const LayernormForward &a, int64_t begin, int64_t end) {
     });
 }
 
-// One block of rows, into its rows of weight_sums and bias_sums.
+// Processes one block of rows and writes its rows of weight_sums and bias_sums.
 template<class T, class U>
 void layernorm_backward(const LayernormBackward &a, int64_t block) {
     const auto n = static_cast<size_t>(a.n);
-    const double count = HWY_MAX(static_cast<double>(a.n), 1.0); // the mean of nothing is 0
+    const double count = HWY_MAX(static_cast<double>(a.n), 1.0); // the mean of an empty row is 0
     const U *weight = a.weight.row<const U>(0);
     const VF centre = hn::Set(f32, a.centre);
     const auto sums_of_block = [&](float *sums) -> float * {

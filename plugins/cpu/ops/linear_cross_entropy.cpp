@@ -1,5 +1,5 @@
-// fused_linear_cross_entropy: some rows at a time, of whose logits, in f32, the gradients are made, and from these the
-// products for the gradients of input, weight and bias. Those over all rows add up in f32.
+// fused_linear_cross_entropy processes some rows at a time: it computes their logits in f32, turns them into gradients,
+// and multiplies these for the gradients of input, weight and bias. Sums over all rows accumulate in f32.
 #include <algorithm>
 #include <string>
 
@@ -11,16 +11,16 @@
 namespace cpu {
 namespace {
 
-// Rows at a time: enough for products to be fast and for adding to the sums to be a small part.
+// Rows at a time: enough for fast products and to make adding to the sums a small part of the work.
 constexpr int64_t most_rows = 1024;
 constexpr int64_t most_logits = int64_t(1) << 28; // bytes
 
-// Where things are in the workspace.
+// Layout of the workspace.
 struct Layout {
     int64_t rows, of_input, classes; // sizes of the op
-    int64_t bytes;                   // of an element
+    int64_t bytes;                   // per element
     int64_t rows_of_chunk;
-    uint64_t gradients, bias, weight_sums, bias_sums, ones, size; // offsets; the logits come first, in f32
+    uint64_t gradients, bias, weight_sums, bias_sums, ones, size; // offsets; the f32 logits come first
 
     explicit Layout(const opdock::Problem &problem) {
         const DLTensor &input = *problem.input(0);
@@ -110,7 +110,7 @@ class Chunks {
         multiply_all(a, 1, knobs, [&](int64_t) -> const Product & { return a; });
     }
 
-    // A product of the chunk's rows.
+    // A product over the chunk's rows.
     Product product(const Factor &x, const Factor &w, int64_t rows, int64_t columns, int64_t depth) const {
         return {.t = cross_entropy_.grad_t,
                 .x = x,

@@ -1,5 +1,5 @@
-// linear_fp8 and linear_fp8_block: some rows of both factors at a time become f32, with their scales, and are
-// multiplied.
+// linear_fp8 and linear_fp8_block convert some rows of both factors at a time to f32, apply their scales, and multiply
+// them.
 #include <algorithm>
 
 #include "dtypes.hpp"
@@ -20,7 +20,7 @@
 #define CPU_LINEAR_FP8_ARGUMENTS
 namespace cpu {
 
-// Rows of 8-bit elements with their scales: a row of scales for each row of blocks.
+// Rows of 8-bit elements with their scales: one row of scales for each row of blocks.
 struct ScaledRows {
     DLDataType f;
     Rows rows, scales;
@@ -34,7 +34,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Row `row`, times its scales, to n floats.
+// Writes row `row` times its scales, as n floats.
 void scale_row(const ScaledRows &a, int64_t row, float *to) {
     opdock::visit_float8(a.f, [&](auto f) {
         const auto *from = a.rows.row<const typename decltype(f)::type>(row);
@@ -49,7 +49,7 @@ void scale_row(const ScaledRows &a, int64_t row, float *to) {
     });
 }
 
-// n floats to or from elements of T.
+// Converts n elements of T to floats, or back.
 void widen_floats(DLDataType type, const void *from, size_t n, float *to) {
     opdock::visit_floating(type, [&](auto t) {
         const auto *elements = static_cast<const typename decltype(t)::type *>(from);
@@ -82,7 +82,7 @@ opdock::Status check_fp8(const opdock::Problem &problem) {
     return check_rows(problem, fp8_operands);
 }
 
-// Rows and columns of the output at a time, and where things are in the workspace, in floats.
+// Tile size of the output, and the layout of the workspace, in floats.
 struct Tiles {
     int64_t rows, columns, depth;
     int64_t tile_rows, tile_columns;

@@ -20,7 +20,7 @@ namespace cpu {
 
 struct LogSoftmax {
     DLDataType t;
-    Rows grad, input, output; // forward: input to output. backward: grad and the forward's output, `input`, to output
+    Rows grad, input, output; // forward: input to output. backward: grad and `input`, the forward's output, to output
     int64_t n;
     bool stream;
 };
@@ -40,7 +40,7 @@ void log_softmax_forward(const LogSoftmax &a, int64_t begin, int64_t end) {
         const NextRow<T> next(a.input, r, end, n);
         const ExpSum total = exp_sum(input, n, 1, next.data());
         const Sink<T> output(a.output.row<T>(r), a.stream);
-        // Two steps: the difference to the largest element is exact near that.
+        // Subtract in two steps: the difference from the pivot is exact near the pivot.
         const VF pivot = hn::Set(f32, total.pivot);
         const VF log_sum = hn::Set(f32, static_cast<float>(std::log(total.sum)));
         along(n, [=](size_t i, auto extent)
@@ -101,7 +101,7 @@ opdock::Status check_backward(const opdock::Problem &problem) {
     return check_rows(problem, backward_operands);
 }
 
-// `input` is the forward's input, or its output.
+// `input` is the index of the forward's input, or of its output.
 LogSoftmax arguments_of(const opdock::Call &call, uint32_t input) {
     const DLTensor &shape = *call.input(input);
     LogSoftmax a = {};

@@ -7,8 +7,8 @@
 namespace cpu {
 namespace {
 
-// A matrix, the last two dims of a tensor, by its rows or by its columns: whichever have their elements follow each
-// other, so that a transposed matrix is read where it is.
+// A matrix (the last two dims of a tensor) by rows or by columns, whichever have contiguous elements, so that a
+// transposed matrix is read in place.
 struct Lines {
     bool by_rows;
     int64_t step_bytes;

@@ -1,4 +1,4 @@
-// moe_align, moe_permute and moe_unpermute, with the gradients of the latter two.
+// moe_align, moe_permute and moe_unpermute, with the gradients of the last two.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -26,7 +26,7 @@ namespace cpu {
 template<class T>
 struct OfChoices {
     Rows rows;
-    int64_t step; // from one of a token's choices to the next
+    int64_t step; // elements from one choice of a token to the next
 
     T &at(int64_t token, int64_t choice) const { return rows.row<T>(token)[choice * step]; }
 };
@@ -35,7 +35,7 @@ struct Choices {
     DLDataType t;
     int64_t tokens, k, n;
     OfChoices<const int32_t> places;
-    OfChoices<const float> weights; // may be absent: 1
+    OfChoices<const float> weights; // if absent: 1
     OfChoices<float> grad_weights;  // may be absent
     Rows grad;                      // by token
     Rows input;                     // by place
@@ -158,7 +158,7 @@ Choices arguments_of(const opdock::Call &call, uint32_t places) {
     return a;
 }
 
-// INVALID_ARGUMENT with the first token that has a place outside the rows.
+// Returns INVALID_ARGUMENT with the first token that has a place outside the rows.
 opdock::Status check_places(const Choices &a) {
     const int64_t rows = a.tokens * a.k;
     for (int64_t token = 0; token < a.tokens; ++token)
@@ -172,8 +172,8 @@ opdock::Status check_places(const Choices &a) {
     return {};
 }
 
-// A counting sort by expert, dropped choices last: `next` has the number of choices of each, then where each begins,
-// and at last where its next choice goes.
+// A counting sort by expert, dropped choices last. For each expert, `next` holds first its number of choices, then the
+// place where they begin, and finally the place of its next choice.
 opdock::Status align(const opdock::Call &call) {
     const DLTensor &shape = *call.input(0);
     const int64_t experts = call.get_int(0), tokens = shape.shape[0], k = shape.shape[1];

@@ -17,14 +17,14 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// In f64: squares of f32 and bf16 pass the range of f32, and what is small must not vanish.
+// Sums in f64: squares of f32 and bf16 exceed the range of f32, and small values must not vanish.
 template<class T>
 double squares(const T *elements, size_t count) {
     const hn::ScalableTag<double> f64;
     auto low = hn::Zero(f64), high = low;
     along(count, [&](size_t i, auto extent) HWY_ATTR {
         const VF v = load(elements + i, extent);
-#if HWY_TARGET == HWY_SCALAR // its one lane has no halves
+#if HWY_TARGET == HWY_SCALAR // its single lane has no halves
         const auto first = hn::PromoteTo(f64, v), second = hn::Zero(f64);
 #else
         const hn::Half<F32> half;
@@ -37,7 +37,7 @@ double squares(const T *elements, size_t count) {
     return hn::GetLane(hn::SumOfLanes(f64, hn::Add(low, high)));
 }
 
-// Whether every product, as it is stored, is finite.
+// Returns true if every product is finite as stored.
 template<class T>
 bool scale_elements(T *elements, size_t count, float scale) {
     const VF by = hn::Set(f32, scale), most = hn::Set(f32, FLT_MAX);
@@ -79,7 +79,7 @@ HWY_EXPORT(scale_chunk);
 
 namespace {
 
-// work(index, dtype, first element, elements) for chunks of the list of the first parameter.
+// Calls work(index, dtype, first element, elements) for chunks of the first parameter's list.
 template<class Work>
 void for_one_list(const opdock::Call &call, const Chunks &chunks, int64_t accesses, const Work &work) {
     if (chunks.count() == 0)
@@ -96,7 +96,7 @@ opdock::Status check_norm(const opdock::Problem &problem) {
     return check_lists(problem, {"inputs"});
 }
 
-// A sum for each chunk.
+// One sum per chunk.
 uint64_t norm_workspace(const opdock::Problem &problem) {
     return static_cast<uint64_t>(Chunks(problem.inputs_of(0)).count()) * sizeof(double);
 }

@@ -1,4 +1,4 @@
-// Each file of this folder registers its ops, with the functions and dtypes of each.
+// Each file of this folder registers its ops, with their functions and dtypes.
 #pragma once
 
 #include "dtypes.hpp"
@@ -17,7 +17,7 @@ class Plugin {
   public:
     explicit Plugin(opdock::Registry &registry) : registry_(registry) {}
 
-    // `dtypes` as dtypes.hpp has them; "" for an op without variables.
+    // `dtypes` is a list from dtypes.hpp, or "" for an op without dtype variables.
     void add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &functions);
 
   private:

@@ -20,8 +20,8 @@ struct Adam {
     DLDataType t, u;
     float beta1, rest1;      // 1 - beta1
     float beta2, root_rest2; // the root of 1 - beta2
-    float coupled_decay;     // of the parameters, added to their gradient; 0: they are not, whatever they are
-    float shrink;            // what is left of the parameters before the step
+    float coupled_decay;     // of the parameters, added to their gradient; if 0, they are not added, even NaN
+    float shrink;            // factor of the parameters before the step
     float rate;              // lr / (1 - beta1^step)
     float root_scale;        // 1 / sqrt(1 - beta2^step)
     float eps;
@@ -31,12 +31,12 @@ struct Sgd {
     DLDataType t, u;
     float decay;
     float momentum;
-    float taken; // how much of the gradient goes into the buffer
+    float taken; // share of the gradient that enters the buffer
     float lr;
     bool has_momentum, first_run, nesterov;
 };
 
-// A chunk of each list.
+// One chunk of each list.
 struct Lists {
     const void *grads;
     void *params;
@@ -61,13 +61,13 @@ void adam(const Adam &a, const Lists &lists) {
     const VF beta2 = constant(a.beta2), root_rest2 = constant(a.root_rest2);
     const VF decay = constant(a.coupled_decay), shrink = constant(a.shrink), rate = constant(a.rate);
     const VF root_scale = constant(a.root_scale), eps = constant(a.eps);
-    const bool is_coupled = a.coupled_decay != 0; // 0 times NaN or an infinity would be in the averages for good
+    const bool is_coupled = a.coupled_decay != 0; // 0 times NaN or infinity would poison the averages permanently
     along(lists.count, [=](size_t i, auto extent) HWY_ATTR {
         const VF p = load(params + i, extent);
         const VF own = load(grads + i, extent);
         const VF g = is_coupled ? hn::MulAdd(p, decay, own) : own;
         const VF m = hn::MulAdd(load(exp_avg + i, extent), beta1, hn::Mul(g, rest1));
-        // Squared last, so that it overflows only where the average does.
+        // Squared last, so that it overflows only if the average does.
         const VF part = hn::Mul(g, root_rest2);
         const VF v = hn::MulAdd(load(exp_avg_sq + i, extent), beta2, hn::Mul(part, part));
         const VF step = hn::Div(m, hn::MulAdd(hn::Sqrt(v), root_scale, eps));
@@ -96,7 +96,7 @@ void sgd(const Sgd &a, const Lists &lists) {
     along(lists.count, [=](size_t i, auto extent) HWY_ATTR {
         const VF p = load(params + i, extent);
         const VF g = hn::MulAdd(p, decay, load(grads + i, extent));
-        // The first run does not read the buffer: there may be anything in it.
+        // The first run does not read the buffer, whose contents are undefined then.
         const VF b = first_run ? g : hn::MulAdd(load(buffers + i, extent), momentum, hn::Mul(g, taken));
         store(b, buffers + i, extent);
         store(hn::NegMulAdd(lr, nesterov ? hn::MulAdd(b, momentum, g) : b, p), params + i, extent);
@@ -137,7 +137,7 @@ bool is_noop(const opdock::Call &call, uint32_t parameter) {
     return noop && noop[0] != 0;
 }
 
-// work(lists) for chunks of the lists, of which the last `states` are f32.
+// Calls work(lists) for chunks of the lists; the last `states` lists are f32.
 template<class Work>
 void for_lists(const opdock::Call &call, uint32_t states, const Work &work) {
     const Chunks chunks(call.inputs_of(0));

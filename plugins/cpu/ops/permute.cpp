@@ -1,4 +1,4 @@
-// permute_021: squares of elements, so that both tensors are read and written by whole cache lines.
+// permute_021 works on square tiles, so that both tensors are read and written in whole cache lines.
 #include <algorithm>
 
 #include "ops/ops.hpp"
@@ -8,11 +8,11 @@
 namespace cpu {
 namespace {
 
-constexpr int64_t side = 64; // of a square
+constexpr int64_t side = 64; // of a tile
 
-// One square of a matrix: [first, last) of its rows in the output, [left, right) of its columns there. It is put
-// together in a buffer whose rows are apart by no power of two: those of a tensor often are, and would share few lines
-// of L1.
+// Transposes one tile of a matrix: rows [first, last) and columns [left, right) of the output. The tile is assembled in
+// a buffer whose row stride is not a power of two: the row stride of a tensor often is, which would map its rows to a
+// few lines of L1.
 template<class Bits>
 void permute_square(const Bits *from, Bits *to, const DLTensor &input, const DLTensor &output, int64_t first,
                     int64_t last, int64_t left, int64_t right) {
@@ -30,7 +30,7 @@ void permute_square(const Bits *from, Bits *to, const DLTensor &input, const DLT
     }
 }
 
-// Rows [begin, end) of the output, of all its matrices.
+// Writes rows [begin, end) of the output, counted over all its matrices.
 template<class Bits>
 void permute(const opdock::Call &call, int64_t begin, int64_t end) {
     const DLTensor &input = *call.input(0), &output = *call.output(0);

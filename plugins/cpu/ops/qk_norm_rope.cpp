@@ -1,6 +1,6 @@
 // qk_norm_rope and qk_norm_rope_bwd.
 //
-// A head is normalized into a buffer of f32, and rotated from there; backward, its gradient is rotated back into one.
+// A head is normalized into an f32 buffer and rotated from there; in backward, its gradient is rotated back into one.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -25,13 +25,13 @@
 #define CPU_QK_NORM_ROPE_ARGUMENTS
 namespace cpu {
 
-// The arguments for the query, or those for the key.
+// The arguments for the query, or for the key.
 struct QkNormRope {
     DLDataType t, u;
     Rows grad, input, weight, output; // backward: output is the gradient of the input; forward has no grad
     PositionTables tables;
     RowBlocks blocks; // backward
-    float *sums;      // of the weight's gradient, a row for each block; null: not wanted
+    float *sums;      // for the weight's gradient, one row per block; null if not wanted
     int64_t heads, dims;
     double eps;
     bool interleaved, stream;
@@ -44,7 +44,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// The coefficients of the token in work.
+// The coefficients of the current token.
 class TokenCoefficients {
   public:
     TokenCoefficients(const QkNormRope &a, bool transposed)
@@ -54,7 +54,7 @@ class TokenCoefficients {
     const float *cosine() const { return numbers_.data(); }
     const float *cross() const { return numbers_.data() + rotated(); }
 
-    // For a row, which is a head of a token.
+    // Loads the coefficients for a row, which is one head of a token.
     void load(int64_t row) {
         if (row / a_.heads == token_)
             return;
@@ -76,7 +76,7 @@ HWY_INLINE float reciprocal_size(const T *row, size_t n, double eps) {
         const VF x = load(row + i, extent);
         return hn::MulAdd(x, x, total);
     });
-    if (HWY_UNLIKELY(std::isinf(squares))) { // of numbers whose squares are past the largest f32
+    if (HWY_UNLIKELY(std::isinf(squares))) { // numbers whose squares exceed the largest f32
         squares = 0;
         for (size_t i = 0; i < n; ++i)
             squares += static_cast<double>(float(row[i])) * static_cast<double>(float(row[i]));
@@ -108,7 +108,7 @@ void norm_and_rotate(const QkNormRope &a, int64_t begin, int64_t end) {
         hwy::FlushStream();
 }
 
-// One block of rows, into its row of sums.
+// Processes one block of rows and writes its row of sums.
 template<class T, class U>
 void norm_and_rotate_backward(const QkNormRope &a, int64_t block) {
     const auto n = static_cast<size_t>(a.dims);
@@ -185,7 +185,7 @@ opdock::Status check_heads(const opdock::Problem &problem) {
     return valid.ok() ? check_rows(problem, operands) : std::move(valid);
 }
 
-// The query's input is number `first`, the key's the next one; `which` is 0 or 1. Weights follow both.
+// Input `first` is the query's and the next one the key's; `which` is 0 or 1. The weights follow both.
 QkNormRope arguments_of(const opdock::Call &call, uint32_t first, uint32_t which, const PositionTables &tables) {
     const DLTensor &input = *call.input(first + which);
     return {
@@ -219,7 +219,7 @@ opdock::Status forward(const opdock::Call &call) {
     return {};
 }
 
-// Sums of the query's weight come before those of the key's.
+// The sums of the query's weight come before those of the key's.
 uint64_t workspace_for_sums(const opdock::Problem &problem) {
     return (problem.has_output(2) ? block_sums_bytes(*problem.input(2)) : 0) +
            (problem.has_output(3) ? block_sums_bytes(*problem.input(3)) : 0);

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Returns the largest |input| as the bits of an f32, among which NaN is the largest.
+// Returns the largest |input| as the bits of an f32; NaN compares as the largest.
 template<class T, class F>
 uint32_t quantize_elements(const Run &run, float scale) {
     const auto *input = static_cast<const T *>(run.inputs[0]);
@@ -84,14 +84,14 @@ opdock::Status check_dequantize(const opdock::Problem &problem) {
     return check_rows(problem, dequantize_operands);
 }
 
-// NaN where either is.
+// Returns NaN if either argument is NaN.
 float larger(float a, float b) {
     return std::isnan(a) || a >= b ? a : b;
 }
 
 opdock::Status quantize_all(const opdock::Call &call) {
     const float scale = call.input<const float>(1)[0];
-    std::atomic<uint32_t> largest = 0; // the same whoever comes first
+    std::atomic<uint32_t> largest = 0; // independent of the order of the threads
     opdock::Status status = elementwise(call, 1, [&](const Run &run) {
         const uint32_t found = HWY_DYNAMIC_DISPATCH(quantize_run)(run, scale);
         uint32_t known = largest.load(std::memory_order_relaxed);

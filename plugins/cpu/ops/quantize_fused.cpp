@@ -1,4 +1,4 @@
-// rmsnorm_quantize and silu_and_mul_quantize: a row is made in f32, which stays in the cache until it is divided.
+// rmsnorm_quantize and silu_and_mul_quantize: a row is computed in f32 and stays in the cache until it is divided.
 #include <cmath>
 #include <vector>
 
@@ -21,10 +21,10 @@ namespace cpu {
 
 struct QuantizeFused {
     DLDataType t, u, f;
-    Rows input, other, output, scale; // other: the weight, or what is gated
+    Rows input, other, output, scale; // other: the weight, or the gated factor
     int64_t n;
     double eps;
-    float centre; // 1 with zero_centered_gamma, else 0: what is added to the weight
+    float centre; // 1 with zero_centered_gamma, else 0: added to the weight
     bool stream;
 };
 

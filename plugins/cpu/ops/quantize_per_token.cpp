@@ -1,5 +1,5 @@
-// quantize_per_token, quantize_1x128 and quantize_128x128: a block is read for its largest magnitude, and again, from
-// the cache, to be divided.
+// quantize_per_token, quantize_1x128 and quantize_128x128 read a block twice: once for its largest magnitude and once,
+// from the cache, to divide it.
 #include <algorithm>
 
 #include "dtypes.hpp"
@@ -20,9 +20,9 @@ namespace cpu {
 
 struct QuantizeBlocks {
     DLDataType t, f;
-    Rows input, output, scale; // a row of scales for each row of blocks
+    Rows input, output, scale; // one row of scales for each row of blocks
     int64_t rows, n;
-    int64_t block_rows, block_columns, across; // across: blocks of a row
+    int64_t block_rows, block_columns, across; // across: blocks per row
     bool stream;
 };
 
@@ -33,7 +33,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Rows of blocks.
+// Processes rows of blocks.
 template<class T, class F>
 void quantize_blocks(const QuantizeBlocks &a, float largest, int64_t begin, int64_t end) {
     for (int64_t down = begin; down < end; ++down) {
@@ -87,7 +87,7 @@ opdock::Status check_blocks(const opdock::Problem &problem) {
     return check_rows(problem, block_operands);
 }
 
-// A block has so many rows, and 128 columns unless it is a row.
+// A block has `block_rows` rows, and 128 columns unless it is a whole row.
 opdock::Status quantize(const opdock::Call &call, int64_t block_rows, bool whole_rows) {
     const DLTensor &input = *call.input(0), &output = *call.output(0);
     QuantizeBlocks a = {};

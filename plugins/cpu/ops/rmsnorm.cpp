@@ -1,6 +1,6 @@
 // rmsnorm_fwd and fused_add_rmsnorm_fwd.
 //
-// A row is read twice: for its sum of squares, and, from the cache, to be scaled.
+// A row is read twice: once for its sum of squares and once, from the cache, to be scaled.
 #include <cmath>
 
 #include "dtypes.hpp"
@@ -22,10 +22,10 @@ namespace cpu {
 
 struct RmsnormForward {
     DLDataType t, u;
-    Rows input, residual, weight, output, sum, rsigma; // residual and sum only where they are added
+    Rows input, residual, weight, output, sum, rsigma; // residual and sum only for the op that adds
     int64_t n;
     double eps;
-    float centre; // 1 with zero_centered_gamma, else 0: what is added to the weight
+    float centre; // 1 with zero_centered_gamma, else 0: added to the weight
     bool stream;
 };
 
@@ -47,7 +47,7 @@ void rmsnorm_forward(const RmsnormForward &a, int64_t begin, int64_t end) {
         T *added = a.sum.row<T>(r);
         const double squares = sum(n, [=](size_t i, auto extent, VF total) HWY_ATTR {
             VF x = load(input + i, extent);
-            // What is normalized is the sum as it is stored: that is what the backward pass will see.
+            // Normalizes the sum as stored, because the backward pass will see that value.
             if (residual != nullptr)
                 x = store_rounded(hn::Add(x, load(residual + i, extent)), added + i, extent);
             return hn::MulAdd(x, x, total);

@@ -1,6 +1,6 @@
 // rmsnorm_bwd and rmsnorm_bwd_add.
 //
-// A row is read twice: for its projection, and, from the cache, for its gradient.
+// A row is read twice: once for its projection and once, from the cache, for its gradient.
 #include <cstring>
 
 #include "dtypes.hpp"
@@ -25,7 +25,7 @@ struct RmsnormBackward {
     DLDataType t, u;
     Rows grad, input, add, rsigma, weight, grad_input; // add may be absent
     RowBlocks blocks;
-    float *weight_sums; // null: not wanted
+    float *weight_sums; // null if not wanted
     int64_t n;
     float centre;
     bool stream;
@@ -38,7 +38,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// One block of rows, into its row of weight_sums.
+// Processes one block of rows and writes its row of weight_sums.
 template<class T, class U>
 void rmsnorm_backward(const RmsnormBackward &a, int64_t block) {
     const auto n = static_cast<size_t>(a.n);

@@ -1,7 +1,7 @@
-// fused_rope_fwd and fused_rope_bwd, rope_positions and rope_positions_bwd, of one tensor and of two (*_qk_*).
+// fused_rope_fwd and fused_rope_bwd, rope_positions and rope_positions_bwd, on one tensor or on two (*_qk_*).
 //
-// All are one rotation of pairs of dims (simd/rope-inl.h). The coefficients of a position are computed once for its
-// batch and heads, those of a token once for its heads.
+// All ops are one rotation of pairs of dims (simd/rope-inl.h). The coefficients of a position are computed once for all
+// batches and heads, those of a token once for all its heads.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -26,11 +26,11 @@ namespace cpu {
 struct Rope {
     DLDataType t;
     Rows input, output;
-    Rows freqs;            // or:
-    PositionTables tables; // of fused_rope_* none
-    int64_t dims;          // of a row
-    int64_t rotated;       // of them
-    int64_t per_position;  // rows; of a token, its heads
+    Rows freqs;            // or the tables:
+    PositionTables tables; // unused by fused_rope_*
+    int64_t dims;          // per row
+    int64_t rotated;       // number of rotated dims
+    int64_t per_position;  // rows that share a position; for a token, its heads
     bool interleaved;
     bool transposed; // backward
     bool stream;
@@ -47,7 +47,7 @@ void sines_and_cosines(const float *angles, size_t n, float *sines, float *cosin
     const hn::ScalableTag<double> f64;
     const hn::Rebind<float, decltype(f64)> half;
     const size_t lanes = hn::Lanes(f64);
-    // Vectors of angles that sine_cosine takes; what it does not (huge angles, NaN) goes to the C library.
+    // sine_cosine computes vectors of angles up to this limit; other angles (huge, NaN) go to the C library.
     constexpr float limit = 0x1p30f;
     size_t i = 0;
     for (; i + lanes <= n; i += lanes) {
@@ -137,7 +137,7 @@ opdock::Status check_operands(const opdock::Problem &problem) {
     return valid.ok() ? check_rows(problem, operands) : std::move(valid);
 }
 
-// Input i into output i, by what says how.
+// Rotates input i into output i, as `a` describes.
 void rotate(const opdock::Call &call, uint32_t i, Rope a) {
     const Knobs knobs = Knobs::of(call);
     const DLTensor &shape = *call.output(i);

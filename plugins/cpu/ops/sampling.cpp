@@ -1,5 +1,5 @@
-// sample_top_k_top_p, as opdock/ops/sampling.h defines it: weights are integers, so that sums come out alike in any
-// order.
+// sample_top_k_top_p, as opdock/ops/sampling.h defines it: weights are integers, so that sums do not depend on the
+// order of additions.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// A 64-bit number for each row.
+// One 64-bit random number per row.
 void numbers_of_rows(int64_t begin, int64_t end, uint64_t offset, uint64_t seed, uint64_t *numbers) {
     const auto rows = static_cast<size_t>(end - begin);
     std::vector<uint32_t> words(4 * (rows + hn::MaxLanes(u32)));
@@ -57,7 +57,7 @@ uint64_t sampling_weight(float logit, float largest) {
     if (logit == largest)
         return uint64_t{1} << 40;
     const float below = largest - logit;
-    if (!(below < 32)) // NaN, too
+    if (!(below < 32)) // also true for NaN
         return 0;
     const uint64_t y = 3098164009 * static_cast<uint64_t>(below * 0x1p27f);
     const uint64_t f = y >> 26 & low_half;
@@ -76,7 +76,7 @@ uint64_t high_word_of_product(uint64_t a, uint64_t b) {
     return upper;
 }
 
-// A logit stays if the weights before it sum to less than this.
+// A logit is kept if the weights before it sum to less than this.
 uint64_t least_sum(float p, uint64_t sum) {
     if (!(p < 1))
         return sum;
@@ -84,7 +84,7 @@ uint64_t least_sum(float p, uint64_t sum) {
     return std::max<uint64_t>(1, share * (sum >> 32) + ((share * (sum & low_half) + low_half) >> 32));
 }
 
-// The logits of a row that have a weight, and what is left of them.
+// The logits of a row that have a weight, and the filters that reduce them.
 class Sampler {
   public:
     explicit Sampler(size_t n) : logits_(n) {}
@@ -111,7 +111,7 @@ class Sampler {
     }
 
   private:
-    // Those that weigh nothing are left out: they change no sum, and stand behind all others.
+    // Skips logits with weight 0: they change no sum and sort after all others.
     template<class T>
     void load(const T *row) {
         largest_ = -infinity;
@@ -133,15 +133,15 @@ class Sampler {
         keys_.erase(end, keys_.end());
     }
 
-    // Halves the stretch in which what is left ends, until it is one key: [begin, end) of keys that are in order with
-    // those before and behind.
+    // Halves the interval that contains the cut-off until it is a single key. The keys are partitioned: those before
+    // begin sort before [begin, end), those from end on after it.
     void leave_share(float p) {
         uint64_t sum = 0;
         for (const uint64_t key : keys_)
             sum += weight(key);
         const uint64_t least = least_sum(p, sum);
         auto begin = keys_.begin(), end = keys_.end();
-        uint64_t before = 0; // the sum up to begin
+        uint64_t before = 0; // sum of the weights up to begin
         while (end - begin > 1) {
             const auto middle = begin + (end - begin) / 2;
             std::nth_element(begin, middle, end, std::greater<>());

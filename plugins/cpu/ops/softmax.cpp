@@ -21,17 +21,17 @@ namespace cpu {
 
 struct Softmax {
     DLDataType t;
-    Rows grad, input, output; // forward: input to output. backward: grad and the forward's output, `input`, to output
-    Rows mask;                // absent, or queries for each batch
+    Rows grad, input, output; // forward: input to output. backward: grad and `input`, the forward's output, to output
+    Rows mask;                // may be absent; else queries for each batch
     int64_t batch;            // rows that share a mask
-    int64_t queries;          // of the last but one dim
+    int64_t queries;          // size of the second-to-last dim
     int64_t n;
-    bool causal; // the last query sees all keys, each one before it one less
+    bool causal; // the last query sees all keys, each earlier one sees one key less
     float scale;
     bool stream;
 
     const uint8_t *mask_of(int64_t r) const { return mask.row<const uint8_t>(r / batch * queries + r % queries); }
-    // How many keys row r sees, the mask aside.
+    // The number of keys that row r sees, ignoring the mask.
     size_t seen(int64_t r) const {
         return static_cast<size_t>(causal ? std::max<int64_t>(r % queries + 1 + n - queries, 0) : n);
     }
@@ -44,12 +44,12 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// What exponentials are multiplied with; nothing but 0 when no key is seen.
+// Factor of the exponentials; 0 if no key is visible.
 HWY_INLINE VF inverse_of(double total) {
     return hn::Set(f32, total == 0 ? 0.0f : static_cast<float>(1 / total));
 }
 
-// A row that is one block: its exponentials are computed once and kept.
+// Processes a row that fits in one block: its exponentials are computed once and kept.
 template<class T, class Keys>
 HWY_INLINE void softmax_short_row(const T *input, size_t n, float scale, Keys keys, const Sink<T> &output,
                                   const NextRow<T> &next) {
@@ -81,7 +81,7 @@ HWY_INLINE void softmax_long_row(const T *input, size_t n, float scale, Keys key
     });
 }
 
-// Zeros for elements [begin, end) of a row, of which whole vectors stand where the sink wants them.
+// Writes zeros to elements [begin, end) of a row, as whole vectors at positions that the sink requires.
 template<class T>
 HWY_INLINE void clear(const Sink<T> &output, size_t begin, size_t end) {
     const size_t aligned = HWY_MIN(hwy::RoundUpTo(begin, hn::Lanes(f32)), end);
@@ -159,7 +159,7 @@ HWY_EXPORT(softmax_backward_rows);
 
 namespace {
 
-// What all of them have in common; `input` is the forward's input, or its output.
+// The arguments that all these ops share; `input` is the index of the forward's input, or of its output.
 Softmax arguments_of(const opdock::Call &call, uint32_t input) {
     const DLTensor &shape = *call.input(input);
     Softmax a = {};

@@ -21,7 +21,7 @@ double sigmoid(double x) {
     return 1 / (1 + std::exp(-x));
 }
 
-// Added to sums of scores that are divided by.
+// Added to sums of scores before dividing by them.
 constexpr double least_sum = 1e-20;
 
 template<class T>
@@ -88,7 +88,7 @@ opdock::Status check_backward(const opdock::Problem &problem) {
     return check_rows(problem, backward_operands);
 }
 
-// A token takes about as long as so many bytes from memory.
+// The cost of a token, as a number of bytes read from memory.
 int64_t bytes_of_token(const TopkSigmoid &a) {
     return 64 * a.experts;
 }

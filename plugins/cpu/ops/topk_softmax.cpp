@@ -23,8 +23,8 @@ namespace cpu {
 struct TopkSoftmax {
     DLDataType t;
     Rows logits, weights, indices;
-    Rows grad_weights, grad_logits;                          // backward, whose weights and indices are inputs
-    int64_t step_of_weights, step_of_indices, step_of_grads; // from one of the k to the next
+    Rows grad_weights, grad_logits;                          // backward; weights and indices are then inputs
+    int64_t step_of_weights, step_of_indices, step_of_grads; // elements from one of the k choices to the next
     int64_t experts, k;
     bool renormalize;
     bool stream;
@@ -37,7 +37,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// What the exponentials of logits are relative to: the sum over all, or over the chosen.
+// The sum of exponentials by which a weight is divided: over all experts, or over the chosen ones.
 template<class T>
 HWY_INLINE ExpSum exp_sum_for(const TopkSoftmax &a, const T *logits, const std::vector<uint64_t> &keys) {
     if (!a.renormalize)

@@ -1,4 +1,4 @@
-// The activations: value(x); slope(x), its derivative; and both(x), for less than they cost one by one.
+// The activations: value(x); slope(x), its derivative; and both(x), which is cheaper than the two separately.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_ACTIVATION_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -21,7 +21,7 @@ struct ValueAndSlope {
 
 struct Relu {
     static HWY_INLINE VF value(VF x) {
-        return hn::IfThenElse(hn::Lt(x, hn::Zero(f32)), hn::Zero(f32), x); // NaN stays
+        return hn::IfThenElse(hn::Lt(x, hn::Zero(f32)), hn::Zero(f32), x); // NaN is kept
     }
     static HWY_INLINE VF slope(VF x) { return hn::IfThenElseZero(hn::Gt(x, hn::Zero(f32)), hn::Set(f32, 1.0f)); }
     static HWY_INLINE ValueAndSlope both(VF x) { return {value(x), slope(x)}; }
@@ -36,7 +36,7 @@ struct Srelu {
     }
 };
 
-// x s for s = sigmoid(u), with slope s + x s (1 - s) u'.
+// x s for s = sigmoid(u), with derivative s + x s (1 - s) u'.
 HWY_INLINE ValueAndSlope gated_by(VF x, VF s, VF slope_of_u) {
     const VF value = hn::Mul(x, s);
     return {value, hn::MulAdd(hn::Mul(value, slope_of_u), hn::Sub(hn::Set(f32, 1.0f), s), s)};
@@ -60,7 +60,7 @@ struct Qgelu {
 };
 
 // The tanh form, x (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3), as x sigmoid(2u): the same function without
-// the cancellation that 1 + tanh has left of zero.
+// the cancellation of 1 + tanh left of zero.
 struct Gelu {
     static constexpr float two_root = 1.5957691216f; // 2 sqrt(2/pi)
     static constexpr float cubic = 0.044715f;
@@ -72,8 +72,8 @@ struct Gelu {
     static HWY_INLINE VF value(VF x) { return hn::Mul(x, gate(x)); }
     static HWY_INLINE VF slope(VF x) { return both(x).slope; }
     static HWY_INLINE ValueAndSlope both(VF x) {
-        // Past 16 gate and slope are 0 or 1 in f32; the clamp keeps x^2 times a vanished gate from being infinity times
-        // zero.
+        // Past 16 gate and slope are 0 or 1 in f32; the clamp prevents infinity times zero, from x^2 and a gate of
+        // 0.
         const VF near = clamp(x, -16.0f, 16.0f);
         const VF s = gate(near);
         const VF du = hn::MulAdd(hn::Mul(near, near), hn::Set(f32, 3 * two_root * cubic), hn::Set(f32, two_root));
@@ -81,7 +81,7 @@ struct Gelu {
     }
 };
 
-// visit(Gelu{}) and so on.
+// Calls visit(Gelu{}) and so on.
 template<class Visitor>
 HWY_INLINE void visit_activation(Activation activation, Visitor visit) {
     switch (activation) {

@@ -1,4 +1,4 @@
-// Rows and tiles of attention: widened, multiplied, weighted.
+// Rows and tiles of attention: widening, products and weighted sums.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_ATTENTION_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -36,7 +36,7 @@ HWY_INLINE void fill(float *to, int64_t count, float value) {
     std::fill(to, to + count, value);
 }
 
-// `count` rows of `length` elements, the first at `from` and each `step` elements after the one before: as they are, or
+// Returns `count` rows of `length` elements, the first at `from`, at a distance of `step` elements: in place, or
 // widened into `scratch`.
 template<class T>
 HWY_INLINE Matrix matrix_of(const T *from, int64_t step, int64_t count, int64_t length, bool down, float *scratch) {
@@ -49,13 +49,13 @@ HWY_INLINE Matrix matrix_of(const T *from, int64_t step, int64_t count, int64_t 
     return {scratch, static_cast<int>(std::max<int64_t>(length, 1)), down};
 }
 
-// sums(i, :) += the sum over p < depth of weights(i, p) * rows(p, :). A weight of 0 takes no part, though its row be
-// infinite, as products of matrices do not have it.
+// sums(i, :) += the sum over p < depth of weights(i, p) * rows(p, :). A weight of 0 contributes nothing even if its row
+// is infinite, unlike in a matrix product.
 HWY_INLINE void add_weighted(const Matrix &weights, int64_t count, const Matrix &rows, int64_t columns, int64_t depth,
                              float *sums) {
     if (columns == 0)
         return;
-    float nothing = 0; // NaN where an element is not finite
+    float nothing = 0; // NaN if an element is not finite
     for (int64_t p = 0; p < depth; ++p) {
         const float *row = rows.data + p * rows.step;
         for (int64_t begin = 0; begin < columns; begin += block_size) {
@@ -78,12 +78,12 @@ HWY_INLINE void add_weighted(const Matrix &weights, int64_t count, const Matrix 
     }
 }
 
-// tanh from the exponential of a negative number, so that nothing is infinite.
+// Computes tanh from the exponential of a negative number, which cannot overflow.
 HWY_INLINE VF tanh(VF x) {
     const VF magnitude = hn::Abs(x);
     const VF e = exp(hn::Mul(magnitude, hn::Set(f32, -2.0f)));
     const VF one = hn::Set(f32, 1.0f);
-    // Near 0 that would cancel: x - x^3/3 + 2 x^5/15 - 17 x^7/315.
+    // Near 0 that form would cancel: x - x^3/3 + 2 x^5/15 - 17 x^7/315.
     const VF square = hn::Mul(x, x);
     VF series = hn::MulAdd(square, hn::Set(f32, -17.0f / 315), hn::Set(f32, 2.0f / 15));
     series = hn::MulAdd(series, square, hn::Set(f32, -1.0f / 3));

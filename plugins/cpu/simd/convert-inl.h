@@ -1,12 +1,12 @@
 // Vectors of f32 from rows of f32, f16 or bf16, and back.
 //
-// Every kernel computes in f32 and meets memory only through load() and store(), so a kernel is written once for all
-// dtypes. Each access says how much of the vector exists: Whole, or Part of one at the end of a row. A Part never
-// touches memory outside the row, and no element is read after its neighbour was written, so output may be input.
+// Every kernel computes in f32 and accesses memory only through load() and store(), so a kernel is written once for all
+// dtypes. Each access states its extent: Whole, or Part for the end of a row. A Part never touches memory outside the
+// row, and no element is read after its neighbour was written, so output may be input.
 //
-// Conversions to 16 bits round to nearest even and keep NaN a NaN. They are written with integers because Highway
-// 1.0.3 truncates to bf16 and gets f16 wrong past its range; where the target has F16C, that is used. Nothing here
-// depends on subnormal f32 arithmetic: a program may have switched that off.
+// Conversions to 16 bits round to nearest even and keep NaN a NaN. They use integer operations because Highway 1.0.3
+// truncates to bf16 and gets f16 wrong past its range; targets with F16C use that. Nothing here depends on subnormal
+// f32 arithmetic, which a program may have switched off.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_CONVERT_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -45,7 +45,7 @@ inline constexpr I32 i32;
 inline constexpr U16 u16;
 inline constexpr U8 u8;
 
-// How much of a vector an access covers.
+// Extent of an access: a whole vector, or part of one.
 struct Whole {};
 struct Part {
     size_t count; // 1 to lanes - 1
@@ -58,10 +58,10 @@ struct Part {
 #define CPU_SIMD_HAS_F16C 0
 #endif
 
-// 16 bits that become the upper half of each lane.
+// Loads 16 bits into the upper half of each lane.
 HWY_INLINE VF load_bf16(const uint16_t *p) {
 #if HWY_TARGET == HWY_AVX2
-    // Widening and shifting would be two operations; this is one.
+    // Widening and shifting would take two operations; this takes one.
     const hn::Repartition<uint8_t, F32> bytes;
     HWY_ALIGN static constexpr uint8_t spread[32] = {128, 128, 0,   1,   128, 128, 2,   3,   128, 128, 4,
                                                      5,   128, 128, 6,   7,   128, 128, 8,   9,   128, 128,
@@ -125,10 +125,10 @@ HWY_INLINE VU16 f16_from_f32(VF v) {
     const VU32 magnitude = hn::And(bits, hn::Set(u32, 0x7fffffff));
     const VU32 sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 0x8000));
     const VU32 odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(u32, 1));
-    // Wraps for what is not normal in f16; those lanes are replaced below.
+    // Wraps for values that are not normal in f16; those lanes are replaced below.
     const VU32 rebiased = hn::Sub(magnitude, hn::Set(u32, (127 - 15) << 23));
     const VU32 normal = hn::ShiftRight<13>(hn::Add(rebiased, hn::Add(odd, hn::Set(u32, 0xfff))));
-    // In [0.5, 1) an f32 counts in steps of 2^-24, as subnormal f16 do: the addition rounds.
+    // In [0.5, 1) an f32 has steps of 2^-24, as subnormal f16 do, so the addition rounds.
     const VF half = hn::Set(f32, 0.5f);
     const VU32 subnormal =
         hn::Sub(hn::BitCast(u32, hn::Add(hn::BitCast(f32, magnitude), half)), hn::BitCast(u32, half));
@@ -143,7 +143,7 @@ HWY_INLINE VU16 f16_from_f32(VF v) {
 
 #endif
 
-// A dtype's own bits, as many elements as a VF holds.
+// The bits of a dtype, as many elements as a VF holds.
 template<class T>
 struct Storage;
 template<>
@@ -212,7 +212,7 @@ HWY_INLINE void store(VF v, T *p, Extent extent) {
     store_bits(Storage<T>::from_f32(v), p, extent);
 }
 
-// Stores v and returns what it became.
+// Stores v and returns the stored value.
 template<class T, class Extent>
 HWY_INLINE VF store_rounded(VF v, T *p, Extent extent) {
     const auto bits = Storage<T>::from_f32(v);
@@ -220,7 +220,7 @@ HWY_INLINE VF store_rounded(VF v, T *p, Extent extent) {
     return Storage<T>::to_f32(bits);
 }
 
-// The lanes that exist; what lies past the end becomes `fill`.
+// Keeps the lanes that exist; lanes past the end become `fill`.
 HWY_INLINE VF keep(VF v, VF, Whole) {
     return v;
 }

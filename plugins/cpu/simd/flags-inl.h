@@ -1,4 +1,4 @@
-// Flags of one byte beside elements: masks of attention and of dropout.
+// Flags of one byte per element: masks of attention and of dropout.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_FLAGS_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -20,7 +20,7 @@ HWY_INLINE Lanes lanes_of_bytes(VU8 bytes) {
     return hn::RebindMask(f32, hn::Ne(hn::PromoteTo(u32, bytes), hn::Zero(u32)));
 }
 
-// The lanes whose byte is not 0.
+// The lanes whose byte is nonzero.
 HWY_INLINE Lanes load_flags(const uint8_t *p, Whole) {
     return lanes_of_bytes(hn::LoadU(u8, p));
 }

@@ -1,5 +1,5 @@
-// fp8 in memory: what convert-inl.h is for the wider dtypes. Conversions round to nearest even and saturate, as those
-// of opdock/cpp/float8.hpp, whose steps these are.
+// fp8 in memory: the counterpart of convert-inl.h. Conversions round to nearest even and saturate, with the same steps
+// as opdock/cpp/float8.hpp.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_FP8_INL_H) == defined(HWY_TARGET_TOGGLE)

@@ -33,7 +33,7 @@ struct Gated {
 struct ClampedSilu {
     float limit, alpha;
 
-    // first up to the limit, times its sigmoid
+    // min(first, limit), times its sigmoid
     HWY_INLINE VF output(VF first, VF second) const {
         const VF a = below(first);
         return hn::Mul(hn::Mul(a, sigmoid(hn::Mul(a, hn::Set(f32, alpha)))), shifted(second));
@@ -51,12 +51,12 @@ struct ClampedSilu {
   private:
     HWY_INLINE VF below(VF first) const {
         const VF most = hn::Set(f32, limit);
-        return hn::IfThenElse(hn::Gt(first, most), most, first); // NaN stays
+        return hn::IfThenElse(hn::Gt(first, most), most, first); // NaN is kept
     }
     HWY_INLINE VF shifted(VF second) const { return hn::Add(clamp(second, -limit, limit), hn::Set(f32, 1.0f)); }
 };
 
-// visit(Gated<Gelu>{}) and so on.
+// Calls visit(Gated<Gelu>{}) and so on.
 template<class Visitor>
 HWY_INLINE void visit_gate(const Gate &gate, Visitor visit) {
     if (gate.clamped)

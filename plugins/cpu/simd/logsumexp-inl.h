@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Which keys of a row count: all of them.
+// The visible keys of a row: all of them.
 struct AllKeys {
     template<class Extent>
     HWY_INLINE VF keep(VF v, VF, size_t, Extent) const {
@@ -27,7 +27,7 @@ struct AllKeys {
     }
 };
 
-// Those that are not hidden by a flag; the others get `otherwise`.
+// The keys that no flag hides; hidden ones become `otherwise`.
 struct UnhiddenKeys {
     const uint8_t *hidden;
 
@@ -37,7 +37,7 @@ struct UnhiddenKeys {
     }
 };
 
-// The element of [begin, end), at most a block, with the largest scale * x: the smallest one for a negative scale.
+// The element of [begin, end), at most a block, with the largest scale * x: the smallest element for a negative scale.
 template<class T, class Keys>
 HWY_INLINE float pivot_of(const T *row, size_t begin, size_t end, float scale, Keys keys) {
     const VF flip = hn::Set(f32, scale < 0 ? -0.0f : 0.0f);
@@ -54,10 +54,10 @@ struct ExpSum {
     double sum;
 };
 
-// The row is followed in memory by `next` as far as fetching ahead is concerned.
+// `next` is the row to prefetch after this one.
 //
-// Block by block: the block's pivot, then, from L1, its exponentials; what was summed before is rescaled when the pivot
-// moves. Differences are taken before the scale is applied, so that they are exact near the pivot.
+// Block by block: the block's pivot, then, from L1, its exponentials. Earlier sums are rescaled when the pivot moves.
+// Differences are taken before the scale is applied, so that they are exact near the pivot.
 template<class T, class Keys = AllKeys>
 HWY_INLINE ExpSum exp_sum(const T *row, size_t n, float scale, const T *next, Keys keys = {}) {
     const VF by = hn::Set(f32, scale);
@@ -72,7 +72,7 @@ HWY_INLINE ExpSum exp_sum(const T *row, size_t n, float scale, const T *next, Ke
                                       (static_cast<double>(total.pivot) - static_cast<double>(best)));
             total.pivot = best;
         }
-        // Without a finite pivot so far: exponentials of minus infinity are 0 from anywhere.
+        // Without a finite pivot so far: any pivot gives exponentials of 0 for minus infinity.
         const VF pivot = hn::Set(f32, std::isinf(total.pivot) ? 0.0f : total.pivot);
         const T *ahead = end < n ? row + end : next;
         total.sum += static_cast<double>(block_sum(begin, end, [=](size_t i, auto extent, VF s) HWY_ATTR {

@@ -14,8 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// `v` limited to [low, high]; NaN stays NaN. Min and Max do not promise that, but with the limit first x86 takes the
-// second operand and Arm takes the NaN; the targets without vectors take the other one.
+// Returns `v` limited to [low, high]; NaN stays NaN. Min and Max do not guarantee that, but with the limit as the first
+// operand x86 returns the second one and Arm returns the NaN; targets without vectors return the other operand.
 HWY_INLINE VF clamp(VF v, float low, float high) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
     v = hn::IfThenElse(hn::Lt(v, hn::Set(f32, low)), hn::Set(f32, low), v);
@@ -25,19 +25,19 @@ HWY_INLINE VF clamp(VF v, float low, float high) {
 #endif
 }
 
-// e^x within 3 units in the last place where the result is a normal f32 below 2^127.5 (x < 88.37); 0 below that range,
-// infinity above it, NaN for NaN. x = k ln 2 + r with |r| <= ln 2 / 2, and e^r by a polynomial whose coefficients
-// minimize the largest relative error (1.1e-7). Loops over it wait for its chain of operations rather than for their
-// number, so the polynomial is short, and evaluated in pairs.
+// e^x within 3 units in the last place if the result is a normal f32 below 2^127.5 (x < 88.37); 0 below that range,
+// infinity above it, NaN for NaN. x = k ln 2 + r with |r| <= ln 2 / 2; e^r is a polynomial whose coefficients minimize
+// the largest relative error (1.1e-7). The latency of its chain of operations limits loops, not their number, so the
+// polynomial is short and evaluated in pairs.
 HWY_INLINE VF exp(VF x) {
     // At the bounds the exponent field of 2^k becomes 0 and 255: the scale itself is 0 and infinity.
     x = clamp(x, -88.0f, 88.6f);
-    // Adding 1.5 * 2^23 rounds to an integer, which is then found in the low bits, and the bias of exponents with it.
+    // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits, together with the exponent bias.
     const VF rounder = hn::Set(f32, 0x1.8p23f + 127.0f);
     const VF shifted = hn::MulAdd(x, hn::Set(f32, 1.44269504f), rounder);
     const VF power = hn::BitCast(f32, hn::ShiftLeft<23>(hn::BitCast(u32, shifted)));
     const VF k = hn::Sub(shifted, rounder);
-    // ln 2 in two parts; the first has so few bits that its products are exact.
+    // ln 2 in two parts; the first has few enough bits that its products are exact.
     VF r = hn::NegMulAdd(k, hn::Set(f32, 0.693359375f), x);
     r = hn::NegMulAdd(k, hn::Set(f32, -2.12194440e-4f), r);
     const VF square = hn::Mul(r, r);
@@ -58,8 +58,8 @@ HWY_INLINE VF sigmoid(VF x) {
     return sigmoid_of_negative(hn::Neg(x));
 }
 
-// Sine and cosine of |angle| <= 2^30, in f64 so that large angles keep their accuracy. Taylor polynomials on
-// [-pi/4, pi/4], better than f32 rounds.
+// Sine and cosine of |angle| <= 2^30, in f64 so that large angles keep their accuracy. Taylor polynomials on [-pi/4,
+// pi/4] with an error below the rounding of f32.
 template<class D, class V = hn::Vec<D>>
 HWY_INLINE void sine_cosine(D f64, V angle, V &sine, V &cosine) {
     const V turns = hn::Round(hn::Mul(angle, hn::Set(f64, 0.63661977236758138)));
@@ -80,7 +80,7 @@ HWY_INLINE void sine_cosine(D f64, V angle, V &sine, V &cosine) {
     c = hn::MulAdd(c, square, hn::Set(f64, 1.0 / 24));
     c = hn::MulAdd(c, square, hn::Set(f64, -1.0 / 2));
     c = hn::MulAdd(c, square, hn::Set(f64, 1.0));
-    // Quarter turns past a full one: 0, 1, 2 or 3.
+    // The quarter turn within a full turn: 0, 1, 2 or 3.
     const V four = hn::Set(f64, 4.0);
     const V quarter = hn::NegMulAdd(four, hn::Floor(hn::Mul(turns, hn::Set(f64, 0.25))), turns);
     const auto first = hn::Eq(quarter, hn::Set(f64, 1.0));

@@ -1,5 +1,5 @@
-// Products of few rows of one matrix with another, whose rows the sums run along, or down. The second is read as it
-// lies, each vector once, and the time is that of reading it.
+// Products of few rows of one matrix with another matrix; the sums run along the rows of the latter, or down them. It
+// is read in place, each vector once, and reading it takes most of the time.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_MATRIX_INL_H) == defined(HWY_TARGET_TOGGLE)

@@ -1,4 +1,4 @@
-// Rows on their way to and from memory, where there is more of it than the caches hold.
+// Reading and writing rows of tensors that are larger than the caches.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_MEMORY_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -16,13 +16,13 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// A row to write. A large tensor is written past the caches when asked to (`bypass`): a plain store first reads the
-// line it is about to overwrite, a third of the traffic of a copy. That takes vectors of 16 bytes or more on aligned
-// rows; others are stored plainly. Call hwy::FlushStream() after the last row.
+// A row to write. With `bypass`, a large tensor is written past the caches: a plain store first reads the line that it
+// overwrites, a third of the traffic of a copy. That needs vectors of 16 bytes or more on aligned rows; other rows are
+// stored plainly. Call hwy::FlushStream() after the last row.
 //
-// One row at a time: stores past the caches that change from line to line before one is full are many times slower (16
-// bytes in turn into two rows: a quarter of the speed of plain stores on Zen 3). A loop with two rows to write keeps
-// the second in a Stage.
+// Write one row at a time: non-temporal stores that switch lines before one is full are many times slower (16 bytes in
+// turn into two rows: a quarter of the speed of plain stores on Zen 3). A loop that writes two rows keeps the second in
+// a Stage.
 template<class T>
 class Sink {
   public:
@@ -33,7 +33,7 @@ class Sink {
     HWY_INLINE void store(VF v, size_t i, Whole whole) const { store_bits(Storage<T>::from_f32(v), i, whole); }
     HWY_INLINE void store(VF v, size_t i, Part part) const { HWY_NAMESPACE::store(v, row_ + i, part); }
 
-    // Elements [begin, end) from memory in cache.
+    // Copies elements [begin, end) from cached memory.
     HWY_INLINE void copy(const T *from, size_t begin, size_t end) const {
         constexpr size_t lanes = hn::MaxLanes(f32);
         for (; begin + lanes <= end; begin += lanes, from += lanes)
@@ -57,7 +57,7 @@ class Sink {
     bool bypass_;
 };
 
-// A stretch of a row that waits in L1 until it can be written in one go.
+// Part of a row that waits in L1 until it can be written at once.
 template<class T>
 class Stage {
   public:
@@ -71,22 +71,22 @@ class Stage {
     HWY_ALIGN T elements_[size];
 };
 
-// The row after the one in work, to be fetched while the second pass over that one leaves memory idle. Rows too long to
-// wait in L2 beside it are not.
+// Prefetches the row after the current one while the second pass over the current row leaves memory idle. Skips rows
+// that are too long to fit in L2 beside it.
 template<class T>
 class NextRow {
   public:
     NextRow(const Rows &rows, int64_t row, int64_t end, size_t n)
         : row_(rows.row<const T>(row + 1 < end && n * sizeof(T) <= longest ? row + 1 : row)) {}
 
-    // To be called for every vector.
+    // Call for every vector.
     HWY_INLINE void fetch(size_t i) const { hwy::Prefetch(row_ + i); }
     const T *data() const { return row_; }
 
   private:
     static constexpr size_t longest = 64 << 10;
 
-    const T *row_; // the row in work where there is no next one: fetching it again does no harm
+    const T *row_; // the current row if there is no next one: fetching it again is harmless
 };
 
 } // namespace HWY_NAMESPACE

@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// The halves of each lane's product with a constant.
+// The high and low halves of each lane's product with a constant.
 HWY_INLINE void multiply_wide(VU32 v, uint32_t by, VU32 &high, VU32 &low) {
 #if HWY_TARGET == HWY_SCALAR // one lane is too short for the product
     const uint64_t product = uint64_t(hn::GetLane(v)) * by;
@@ -30,8 +30,8 @@ HWY_INLINE void multiply_wide(VU32 v, uint32_t by, VU32 &high, VU32 &low) {
 #endif
 }
 
-// The words of counters (first, offset), (first + 1, offset), ... under a key: 4 for each counter, in order. Whole
-// vectors of counters are written, so `words` has room for 4 vectors past `count` counters.
+// Writes the words of counters (first, offset), (first + 1, offset), ... under a key: 4 words per counter, in order.
+// Writes whole vectors of counters, so `words` needs room for 4 vectors past `count` counters.
 HWY_INLINE void philox(uint64_t first, uint64_t offset, uint64_t key, size_t count, uint32_t *words) {
     const auto low = [](uint64_t number) { return static_cast<uint32_t>(number); };
     const auto high = [](uint64_t number) { return static_cast<uint32_t>(number >> 32); };

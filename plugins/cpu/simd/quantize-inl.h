@@ -1,4 +1,4 @@
-// Rows with a scale, in 8 bits: what quantize_per_token and what is fused with it share.
+// Rows with a scale, in 8 bits: shared by quantize_per_token and the ops fused with it.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_QUANTIZE_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// To the nearest, ties to even; NaN becomes 0.
+// Rounds to nearest, ties to even; NaN becomes 0.
 template<>
 struct Storage<int8_t> {
     using Bits = int8_t;
@@ -29,7 +29,7 @@ struct Storage<int8_t> {
     }
 };
 
-// The larger of `magnitude` and all |elements|, as the bits of an f32, among which NaN is the largest.
+// Returns the maximum of `magnitude` and all |elements|, as the bits of an f32; NaN compares as the largest.
 template<class T>
 HWY_INLINE VU32 largest_of(const T *from, size_t n, VU32 magnitude) {
     along(n, [&](size_t i, auto extent)
@@ -37,7 +37,7 @@ HWY_INLINE VU32 largest_of(const T *from, size_t n, VU32 magnitude) {
     return magnitude;
 }
 
-// `largest` is that of the format.
+// `largest` is the format's largest value.
 HWY_INLINE float scale_for(VU32 magnitude, float largest) {
     const uint32_t bits = hn::GetLane(hn::MaxOfLanes(u32, magnitude));
     float scale;

@@ -1,5 +1,5 @@
-// Rotating the pairs of dims of a row: out = x cosine + partner cross, where cross holds the sines with the signs and,
-// backward, the places of the transpose.
+// Rotation of the pairs of dims of a row: out = x cosine + partner cross. cross holds the sines with their signs and,
+// in backward, at the places of the transpose.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_ROPE_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// cross[i] is what the partner of dim i is multiplied with. `sines` become `cross` in place.
+// cross[i] multiplies the partner of dim i. Turns `sines` into `cross` in place.
 inline void sines_to_cross(float *sines, size_t n, bool interleaved, bool transposed) {
     const size_t partner = interleaved ? 1 : n / 2;
     const size_t step = interleaved ? 2 : 1;
@@ -72,7 +72,7 @@ HWY_INLINE void rotate_pairs(const In *input, T *output, bool stream, size_t n, 
 #endif
 }
 
-// The first n dims of a row, by n coefficients of each kind. The output may be the input.
+// Rotates the first n dims of a row by n coefficients of each kind. The output may be the input.
 template<class In, class T>
 HWY_INLINE void rotate_row(const In *input, T *output, bool stream, size_t n, bool interleaved, const float *cosine,
                            const float *cross) {
@@ -82,7 +82,7 @@ HWY_INLINE void rotate_row(const In *input, T *output, bool stream, size_t n, bo
         rotate_halves(input, output, stream, n / 2, cosine, cross);
 }
 
-// The coefficients of `pairs` pairs from a row of each table.
+// Reads the coefficients of `pairs` pairs from a row of each table.
 inline void coefficients_from_tables(const float *cos, const float *sin, size_t pairs, bool interleaved,
                                      bool transposed, float *cosine, float *cross) {
     const size_t step = interleaved ? 2 : 1, partner = interleaved ? 1 : pairs;

@@ -1,8 +1,8 @@
 // Loops along a row and reductions over it.
 //
-// A body gets an index and how much of a vector exists there (convert-inl.h), so the end of a row needs no second copy
-// of it. Sums run in four chains of f32 over a block and in f64 from block to block: the error of a sum over any length
-// stays near that of one block, and the order of additions depends on the length alone.
+// A body gets an index and the extent of the vector there (convert-inl.h), so the end of a row needs no second copy of
+// the body. Sums run in four chains of f32 within a block and in f64 from block to block: the error of a sum of any
+// length stays near that of one block, and the order of additions depends on the length alone.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -20,10 +20,10 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Elements between two steps of f64; 16 KiB of f32, so that a block read twice comes from L1 the second time.
+// Elements between two additions in f64; 16 KiB of f32, so that a block read twice comes from L1 the second time.
 inline constexpr size_t block_size = 4096;
 
-// body(i, extent) for each vector of elements begin <= i < end.
+// Calls body(i, extent) for each vector of elements begin <= i < end.
 template<class Body>
 HWY_INLINE void along(size_t begin, size_t end, Body body) {
     const size_t lanes = hn::Lanes(f32);
@@ -45,7 +45,7 @@ HWY_INLINE void along(size_t n, Body body) {
     along(0, n, body);
 }
 
-// The sum over begin <= i < end, at most a block, of what term(i, extent, accumulator) adds to its accumulator.
+// The sum over begin <= i < end, at most a block; term(i, extent, accumulator) adds to its accumulator.
 template<class Term>
 HWY_INLINE float block_sum(size_t begin, size_t end, Term term) {
     const size_t lanes = hn::Lanes(f32);
@@ -110,7 +110,7 @@ HWY_INLINE TwoSums two_sums(size_t n, Terms terms) {
     return total;
 }
 
-// The largest value(i, extent) over begin <= i < end; -infinity over nothing. NaN may or may not survive.
+// The largest value(i, extent) over begin <= i < end; -infinity for an empty range. NaN may or may not be kept.
 template<class Value>
 HWY_INLINE float block_max(size_t begin, size_t end, Value value) {
     const size_t lanes = hn::Lanes(f32);

@@ -53,7 +53,7 @@ HWY_EXPORT(narrow_bf16);
 
 namespace {
 
-// The 16-bit types as their definitions read.
+// The 16-bit types, straight from their definitions.
 struct F16 {
     using Type = opdock::half_t;
     static constexpr int mantissa_bits = 10;
@@ -109,7 +109,7 @@ std::vector<float> widened_all() {
     return wide;
 }
 
-// Counts, so that a broken conversion does not print 65,536 failures.
+// Counts mismatches, so that a broken conversion does not print 65,536 failures.
 struct Mismatches {
     unsigned count = 0;
     unsigned first_bits = 0;
@@ -216,7 +216,7 @@ TEST_CASE("the end of a row is read and written without touching what follows it
     for_each_target([] {
         for (size_t n = 0; n <= 40; ++n) {
             CAPTURE(n);
-            const std::vector<float> from(n, 1.0f); // sanitizers see a read past its end
+            const std::vector<float> from(n, 1.0f); // sanitizers detect reads past its end
             std::vector<opdock::bfloat16_t> to(n + 1, opdock::bfloat16_t(7.0f));
             BF16::narrow(from.data(), to.data(), n);
             for (size_t i = 0; i < n; ++i)

@@ -1,4 +1,4 @@
-// Conversions between f32 and fp8, against those of the SDK.
+// Conversions between f32 and fp8, compared with those of the SDK.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -65,7 +65,7 @@ void narrow(const std::vector<float> &from, std::vector<opdock::e5m2_t> &to) {
     HWY_DYNAMIC_DISPATCH(narrow_e5m2)(from.data(), to.data(), from.size());
 }
 
-// Every value of f32 whose lower half is about a tie of the formats, or next to one.
+// Every f32 whose lower half is about a tie of the formats, or next to one.
 std::vector<float> samples() {
     std::vector<float> values;
     for (uint32_t upper = 0; upper < 0x10000; ++upper)

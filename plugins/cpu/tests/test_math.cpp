@@ -1,4 +1,4 @@
-// exp, sigmoid, sine and cosine against the C library's f64.
+// exp, sigmoid, sine and cosine, compared with the C library in f64.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -32,7 +32,7 @@ void gelu_slope_of(const float *x, float *y, size_t n) {
     along(n, [=](size_t i, auto extent) HWY_ATTR { store(Gelu::slope(load(x + i, extent)), y + i, extent); });
 }
 
-// n is a multiple of the lanes.
+// n must be a multiple of the number of lanes.
 void sine_cosine_of(const double *x, double *sines, double *cosines, size_t n) {
     const hn::ScalableTag<double> f64;
     for (size_t i = 0; i < n; i += hn::Lanes(f64)) {

@@ -1,4 +1,4 @@
-// Blocks of products of matrices, of sizes around those that the kernels work in, against plain sums.
+// Blocks of matrix products, with sizes around the kernels' tile sizes, compared with plain sums.
 #include "product.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr uint32_t dtype_of<opdock::half_t> = OPDOCK_F16;
 template<>
 constexpr uint32_t dtype_of<opdock::bfloat16_t> = OPDOCK_BF16;
 
-// Of one rounding, relative.
+// The relative error of one rounding.
 template<class T>
 constexpr double precision = 0x1p-24;
 template<>
@@ -37,7 +37,7 @@ constexpr double precision<opdock::bfloat16_t> = 0x1p-8;
 
 using Random = std::minstd_rand;
 
-// Rows of numbers, with NaN between them and after them.
+// Rows of numbers with NaN between and after them.
 template<class T>
 struct Matrix {
     int64_t rows, columns, step;
@@ -78,7 +78,7 @@ double element(const Matrix<T> &matrix, bool down, int64_t i, int64_t p) {
     return double(float(down ? matrix.at(p, i) : matrix.at(i, p)));
 }
 
-// Whether a block is what the sums are, and what is beside it as it was.
+// True if a block equals the plain sums and the elements around it are unchanged.
 template<class T>
 void check_block(const Shape &shape, const Block &block, Random &random) {
     CAPTURE(shape.rows);
@@ -119,7 +119,7 @@ void check_block(const Shape &shape, const Block &block, Random &random) {
                 sum += product;
                 size += std::fabs(product);
             }
-            // Sums are f32, and rounded once to the dtype.
+            // Sums are f32 and rounded once to the dtype.
             const double allowed =
                 precision<T> * std::fabs(sum) + static_cast<double>(shape.depth + 2) * 0x1p-24 * size + 0x1p-24;
             wrong += !(std::fabs(found - sum) <= allowed);
@@ -142,7 +142,7 @@ void check_directions(Shape shape, Random &random) {
     }
 }
 
-// Another one each time; to repeat a failure put the seed that is printed here.
+// A different seed each time; to repeat a failure, use the seed that is printed here.
 Random new_random() {
     const uint32_t seed = std::random_device()();
     MESSAGE("seed " << seed << std::string(cpu::amx_available() ? ", bf16 in tiles" : ", bf16 widened"));
@@ -190,7 +190,7 @@ TEST_CASE("a depth of several chunks is summed whole") {
     for (const int64_t depth : {511, 512, 513, 1025, 4096, 4097, 9001})
         check_directions<opdock::bfloat16_t>({.rows = 35, .columns = 18, .depth = depth, .bias = true, .gap = 3},
                                              random);
-    // More rows than are summed at a time, with more of the depth than is laid out at a time.
+    // More rows than are summed at a time, and a larger depth than is laid out at a time.
     check_directions<opdock::bfloat16_t>({.rows = 300, .columns = 40, .depth = 4200, .gap = 1}, random);
     check_directions<opdock::bfloat16_t>({.rows = 600, .columns = 300, .depth = 64}, random);
 }
@@ -281,7 +281,7 @@ TEST_CASE("infinities and NaN stay in their row and column") {
 }
 
 TEST_CASE("long sums of few rows lose no more digits than those of many") {
-    // Ever more of 0.1 is lost in a sum that grows: one after the other, these end 1e-4 off.
+    // A growing sum loses ever more of each 0.1: added one after the other, they end 1e-4 off.
     constexpr int64_t depth = 100'000;
     for (const bool down : {false, true}) {
         CAPTURE(down);

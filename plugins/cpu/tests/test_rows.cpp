@@ -1,4 +1,4 @@
-// Where rows are, for every way of laying out the leading dims.
+// Locations of rows, for every layout of the leading dims.
 #include "rows.hpp"
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// A call with one input over memory that holds its own indices.
+// A call with one input whose elements are their own indices.
 struct OneInput {
     std::vector<float> memory;
     std::vector<int64_t> shape, strides;

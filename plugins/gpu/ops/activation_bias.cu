@@ -1,4 +1,4 @@
-// gelu_bwd_bias and its kin: the gradient of an activation's input, and its sum over rows.
+// gelu_bwd_bias and its variants: the gradient of an activation's input, and its sum over rows.
 #include "activation.cuh"
 #include "columns.cuh"
 #include "implementation.hpp"
@@ -7,7 +7,7 @@
 namespace gpu {
 namespace {
 
-// A thread has N columns, and goes through the rows of a part, `ahead` of them at once.
+// A thread has N columns, and loops over the rows of a part, `ahead` of them at a time.
 template<class T, int N, class Activation>
 __global__ void __launch_bounds__(256)
     dbias_kernel(ColumnPlan plan, const T *grad, const T *input, T *grad_input, float *parts, int64_t rows, int64_t n) {
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(256)
     store<N>(parts + place.part * n + place.column, sums);
 }
 
-// 16 bytes of T are up to 32 of the sums; both are aligned where rows are whole vectors.
+// 16 bytes of T become up to 32 bytes of sums; both are aligned if rows are whole vectors.
 ColumnPlan plan_of(const opdock::Problem &problem, int width) {
     const DLTensor &grad = *problem.input(0);
     return plan_columns(row_count(grad), row_size(grad), width, compute_units(problem));
@@ -72,7 +72,7 @@ opdock::Status run(const opdock::Call &call) {
     });
 }
 
-// For the narrower vectors, which pointers alone decide: they make fewer rows a part.
+// Covers the narrower vectors too, which only the pointers decide: with them a part has fewer rows.
 uint64_t workspace_size(const opdock::Problem &problem) {
     const int wide_vector = static_cast<int>(16 / element_bytes(*problem.input(0)));
     const int64_t parts = std::max(plan_of(problem, 1).parts, plan_of(problem, wide_vector).parts);

@@ -8,7 +8,7 @@
 namespace gpu {
 namespace {
 
-// Of [batch, query, head].
+// Number of rows, over [batch, query, head].
 int64_t rows_of(const opdock::Problem &problem) {
     const DLTensor &query = *problem.input(1);
     return query.shape[0] * query.shape[1] * query.shape[2];

@@ -1,5 +1,5 @@
-// attention_fwd and attention_bwd through cuDNN, as far as it computes what the ops say. What it declines is served by
-// the kernels of attention.cu and attention_bwd.cu.
+// attention_fwd and attention_bwd through cuDNN, as far as it supports the ops' semantics. The kernels of attention.cu
+// and attention_bwd.cu serve the calls that it declines.
 #include "ops/ops.hpp"
 
 #ifndef __HIP__
@@ -16,24 +16,24 @@ using cudnn::DataType;
 using cudnn::PointwiseMode;
 using cudnn::Reduction;
 
-// Strides of a dim of one element say nothing.
+// The stride of a dim of size 1 is meaningless.
 int64_t step_of(const DLTensor &tensor, int dim) {
     return tensor.shape[dim] > 1 ? tensor.strides[dim] : row_size(tensor);
 }
 
-// A tensor [batch, position, head, element] as cuDNN wants it: [batch, head, position, element].
+// A tensor [batch, position, head, element] in the order that cuDNN requires: [batch, head, position, element].
 CudnnTensor heads(CudnnGraph &graph, DataType type, const DLTensor &of) {
     return graph.memory(type, {of.shape[0], of.shape[2], of.shape[1], of.shape[3]},
                         {step_of(of, 0), step_of(of, 2), step_of(of, 1), 1});
 }
 
-// With the last two dims exchanged.
+// The same with the last two dims exchanged.
 CudnnTensor transposed_heads(CudnnGraph &graph, DataType type, const DLTensor &of) {
     return graph.memory(type, {of.shape[0], of.shape[2], of.shape[3], of.shape[1]},
                         {step_of(of, 0), step_of(of, 2), 1, step_of(of, 1)});
 }
 
-// What the query in each row does not see becomes minus infinity. cuDNN has kernels for exactly these operations.
+// Sets scores that the row's query does not see to minus infinity. cuDNN has kernels for exactly these operations.
 CudnnTensor mask(CudnnGraph &graph, const CudnnAttention &a, CudnnTensor scores) {
     const auto keep = [&](PointwiseMode mode, const CudnnTensor &x, const CudnnTensor &y) {
         const CudnnTensor is_seen = graph.pointwise(mode, x, y, DataType::boolean, DataType::boolean);
@@ -103,7 +103,7 @@ std::unique_ptr<CudnnGraph> forward_graph(const opdock::Problem &problem) {
     return made;
 }
 
-// The sums for grad_query in f32, and the dot products of grad and output, which are memory of ours.
+// Workspace: the f32 sums for grad_query, and the dot products of grad and output.
 struct BackwardWorkspace {
     uint64_t sums, dots;
 
@@ -115,7 +115,7 @@ struct BackwardWorkspace {
     static uint64_t round_up(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 };
 
-// Tensors in memory: the ten of the op, then those of BackwardWorkspace.
+// Tensors in memory: the op's ten, followed by those of BackwardWorkspace.
 std::unique_ptr<CudnnGraph> backward_graph(const opdock::Problem &problem) {
     const CudnnAttention a(problem, 1);
     auto made = std::make_unique<CudnnGraph>();
@@ -230,7 +230,7 @@ void add_attention_cudnn(Plugin &plugin) {
     Implementation backward =
         through_cudnn<&backward_graph>(opdock::kernel<&run_backward>, opdock::supports<&cudnn_supports_backward>,
                                        opdock::workspace_size<&backward_workspace>);
-    backward.deterministic = false; // the sums for grad_query are added up in the order in which blocks come
+    backward.deterministic = false; // the sums for grad_query are added in the order in which blocks arrive
     plugin.add(opdock::ops::attention_bwd, "f16|bf16", backward);
 }
 

@@ -19,10 +19,10 @@ opdock::Status supports(const opdock::Problem &problem) {
     return status.ok() ? check_sizes(problem, 0, decode_shared_bytes) : std::move(status);
 }
 
-// The blocks of a key head of a sequence.
+// The blocks of one key head of one sequence.
 struct Splits {
-    int packs;  // of its query heads
-    int splits; // of its keys
+    int packs;  // of the query heads
+    int splits; // of the keys
 
     uint64_t workspace_size(const opdock::Problem &problem) const {
         const DLTensor &query = *problem.input(0);
@@ -32,7 +32,7 @@ struct Splits {
     }
 };
 
-// As few splits of the keys as leave little of the device idle: what is left over in the last round of blocks is.
+// The fewest splits of the keys that leave little of the device idle during the last round of blocks.
 Splits plan_splits(const opdock::Problem &problem, int heads_of_pack, int64_t blocks_of_unit) {
     const DLTensor &query = *problem.input(0), &cache = *problem.input(1);
     const int64_t key_heads = std::max<int64_t>(cache.shape[2], 1);
@@ -59,7 +59,7 @@ auto visit_decode(const opdock::Problem &problem, Visitor &&visit) {
     if constexpr (sizeof(T) == 2) {
         const bool is_narrow = problem.input(0)->shape[1] <= 8 * problem.input(1)->shape[2];
         if (dims > 128) {
-            return visit(CoreDecode<T, 256, 1>{}); // two have no room in registers
+            return visit(CoreDecode<T, 256, 1>{}); // registers have no room for two
         }
         if (dims > 64) {
             return is_narrow ? visit(CoreDecode<T, 128, 1>{}) : visit(CoreDecode<T, 128, 2>{});
@@ -160,12 +160,12 @@ opdock::Status supports_append(const opdock::Problem &problem) {
     return status;
 }
 
-// New rows and where they go. Bits: what is copied at once.
+// New rows and their destinations. Bits: the type of one copy.
 template<class Bits>
 struct Appended {
     HeadRows<const Bits> from;
     HeadRows<Bits> to;
-    int row, all; // copies for a head, and for all
+    int row, all; // copies per head, and for all heads
 };
 
 template<class Bits>
@@ -176,7 +176,7 @@ __device__ __forceinline__ void append_row(const Appended<Bits> &one, int64_t to
     }
 }
 
-// Blocks 2 i and 2 i + 1 have the key and the value of token i.
+// Blocks 2 i and 2 i + 1 copy the key and the value of token i.
 template<class Bits>
 __global__ void __launch_bounds__(256)
     append_kernel(GPU_READ_ONLY const Appended<Bits> key, GPU_READ_ONLY const Appended<Bits> value,

@@ -15,7 +15,7 @@ struct Topk {
           renormalize(renormalizes) {}
 };
 
-// A thread has every threads-th of the k chosen. Where it has more than one, it reads what it wrote of them again.
+// A thread has every threads-th of the k choices. If it has several, it reads back its own results.
 template<class T, int V>
 __global__ void __launch_bounds__(1024)
     softmax_kernel(Topk shape, int threads, const T *logits, float *weights, int32_t *indices) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(1024)
     const T *row = logits + place.row * shape.experts;
     T *to = grad_logits + place.row * shape.experts;
     const int64_t first = place.row * shape.k;
-    float pivot = -INFINITY, sums[2] = {0.0f, 0.0f}; // of exponentials, and of weights times their gradients
+    float pivot = -INFINITY, sums[2] = {0.0f, 0.0f}; // over exponentials, and over weights times their gradients
     if (!shape.renormalize) {
         for (int i = place.thread; i < n; i += threads) {
             pivot = Largest::of(to_f32(row[i]), pivot);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(1024)
         for (int i = place.thread; i < n; i += threads) {
             sums[0] += expf(to_f32(row[i]) - pivot);
         }
-        wait_for_block(); // before `shared` is written again
+        wait_for_block(); // before `shared` is overwritten
     }
     for (int j = place.thread; j < k; j += threads) {
         sums[1] = fmaf(weights[first + j], grad_weights[first + j], sums[1]);
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(1024)
     for (int i = place.thread; i < n; i += threads) {
         to[i] = from_f32<T>(shape.renormalize ? 0.0f : -(probability(i) * sums[1]));
     }
-    wait_for_block(); // elements of the chosen are written again, by other threads
+    wait_for_block(); // other threads overwrite elements of the choices
     for (int j = place.thread; j < k; j += threads) {
         const int expert = indices[first + j];
         if (expert >= 0 && expert < n) {
@@ -93,12 +93,12 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// In double precision, whose rounding to f32 is what a choice goes by.
+// In double precision; the choice is based on the result rounded to f32.
 __device__ __forceinline__ float sigmoid(float x) {
     return static_cast<float>(1.0 / (1.0 + exp(-static_cast<double>(x))));
 }
 
-// Added to sums of scores that are divided by.
+// Added to sums of scores before dividing by them.
 constexpr float least_sum = 1e-20f;
 
 template<class T, int V>
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(1024)
     for (int i = place.thread; i < n; i += threads) {
         to[i] = from_f32<T>(0.0f);
     }
-    float sums[2] = {0.0f, 0.0f}; // of scores, and of them times the gradients of the weights
+    float sums[2] = {0.0f, 0.0f}; // over scores, and over scores times the gradients of the weights
     for (int j = place.thread; j < k; j += threads) {
         const int expert = indices[j];
         if (expert >= 0 && expert < n) {
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(1024)
         reduce<Sum>(sums, threads, shared);
         sums[0] += least_sum;
     }
-    wait_for_block(); // elements of the chosen are written again, by other threads
+    wait_for_block(); // other threads overwrite elements of the choices
     for (int j = place.thread; j < k; j += threads) {
         const int expert = indices[j];
         if (expert >= 0 && expert < n) {

@@ -5,7 +5,7 @@
 namespace gpu {
 namespace {
 
-// The losses of rows; `lses` may be null.
+// The losses of the rows; `lses` may be null.
 template<class T, int N, bool peels>
 __global__ void __launch_bounds__(1024) forward_kernel(CrossEntropy shape, int threads, int ranks, const T *logits,
                                                        const int64_t *targets, float *losses, float *lses) {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(1024)
     }
     const bool writes_target = shape.is_class(target) && has_target(shape, share, target);
     const float wanted = writes_target ? to_f32(logits[place.row * shape.classes + target]) : NAN;
-    const Exponential exponential(log2_e, lse == -INFINITY ? NAN : lse); // of a row of minus infinity
+    const Exponential exponential(log2_e, lse == -INFINITY ? NAN : lse); // NaN for a row of minus infinity
     const auto gradient_by = [&](float logit) {
         return Gradient(shape, target, logit, grad, exponential, exponential.of_from());
     };
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(1024)
             store<count>(to + i, y);
         });
     });
-    if (writes_target) { // not sooner: nobody waits for its logit before
+    if (writes_target) { // not earlier: no thread waits for its logit before
         grad_logits[place.row * shape.classes + target] = from_f32<T>(gradient_by(wanted).at_target);
     }
 }
@@ -98,8 +98,8 @@ opdock::Status forward(const opdock::Call &call) {
     });
 }
 
-// Chooses how many blocks share a row: where a block for each leaves room, small ones until all threads of the device
-// are at work, or have no second vector.
+// Chooses the number of blocks per row. If one block per row leaves room, small blocks are added until all threads of
+// the device are busy, or until a thread has no second vector.
 int parts_of_row(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vectors) {
     constexpr int threads = 256;
     const int64_t room = int64_t(2048) * compute_units(call);

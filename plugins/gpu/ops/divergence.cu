@@ -1,4 +1,4 @@
-// kl_div and jsd, with their gradients: a group of threads per row, one pass over memory.
+// kl_div and jsd, with their gradients: a group of threads per row, in one pass over memory.
 #include <string>
 
 #include "ops/ops.hpp"
@@ -10,7 +10,7 @@ namespace {
 enum class DivergenceOf {
     probabilities,     // kl_div
     log_probabilities, // kl_div with log_target, and jsd with beta 0
-    reverse,           // jsd with beta 1: the input's from the target
+    reverse,           // jsd with beta 1: divergence of the input from the target
     mixture,           // jsd
 };
 
@@ -19,7 +19,7 @@ struct Divergence {
     DivergenceOf of;
     float beta;
 
-    // Of log-probability x from target y.
+    // The loss of log-probability x for target y.
     __device__ __forceinline__ float loss(float x, float y) const {
         switch (of) {
         case DivergenceOf::probabilities:
@@ -51,16 +51,16 @@ struct Divergence {
         return weighed(q, x - logf(fmaf(beta, expf(y), q)));
     }
 
-    // The product, and 0 where the weight is 0: there a logarithm may be infinite.
+    // The product, but 0 if the weight is 0: the logarithm may be infinite then.
     static __device__ __forceinline__ float weighed(float weight, float value) {
         return weight == 0.0f ? 0.0f : weight * value;
     }
 };
 
-// body(i, inputs, targets) for the thread's vectors of a row.
+// Calls body(i, inputs, targets) for the thread's vectors of a row.
 template<int N, class T, class Body>
 __device__ __forceinline__ void each_pair(const T *input, const T *target, int64_t n, const Place &place, Body body) {
-    constexpr int of_each = batch / 2; // of both rows as many as elsewhere of one
+    constexpr int of_each = batch / 2; // both rows together as many as elsewhere one
     in_batches<N, of_each>(n, place, [&](int64_t from, int64_t count) {
         const Row<T, N, of_each> x(input + from, count, place), y(target + from, count, place);
         x.each(y, [&](int64_t i, const float(&a)[N], const float(&b)[N]) { body(from + i, a, b); });
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// kl_div's does not depend on the input, and has the target in its place.
+// For kl_div the gradient does not depend on the input, and the target is passed in its place.
 template<class T, int N>
 __global__ void __launch_bounds__(1024) gradients_kernel(Divergence divergence, int threads, const float *grad_losses,
                                                          const T *input, const T *target, T *grad_input) {
@@ -130,7 +130,7 @@ Divergence shape_of(const DLTensor &rows, DivergenceOf of, const opdock::Problem
     return {row_count(rows), row_size(rows), of, beta};
 }
 
-// run(Number<N>, plan): the width of vectors, and how rows are shared out.
+// Calls run(Number<N>, plan): the vector width, and the distribution of rows.
 template<class T, class Run>
 opdock::Status with_plan(const opdock::Call &call, int64_t n, bool are_aligned, Run run) {
     const RowKnobs knobs = RowKnobs::of(call);

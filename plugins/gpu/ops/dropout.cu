@@ -1,4 +1,4 @@
-// dropout_fwd and dropout_bwd, with the random words that opdock/ops/elementwise.h defines.
+// dropout_fwd and dropout_bwd, with random words as defined in opdock/ops/elementwise.h.
 #include <cmath>
 #include <string>
 
@@ -9,17 +9,17 @@
 namespace gpu {
 namespace {
 
-// With p = 1, where nothing is kept, there is no such number: that is not for the kernels.
+// For p = 1, where nothing is kept, no threshold exists: the kernels are not used then.
 struct Dropout {
-    uint32_t threshold; // words from here on keep their element
-    float scale;        // of what is kept
+    uint32_t threshold; // words from this one on keep their element
+    float scale;        // of kept elements
 };
 
 __device__ __forceinline__ bool keeps(const Dropout &dropout, uint32_t word) {
     return word >= dropout.threshold;
 }
 
-// Drops some of the N elements from `begin` on. A byte of `flags` says of each whether it is kept.
+// Drops some of the N elements from `begin` on. Each byte of `flags` is 1 if its element is kept.
 template<int N>
 __device__ __forceinline__ void drop(const Dropout &dropout, int64_t begin, uint64_t offset, uint64_t seed,
                                      float (&values)[N], uint32_t (&flags)[N / 4]) {
@@ -35,7 +35,7 @@ __device__ __forceinline__ void drop(const Dropout &dropout, int64_t begin, uint
     }
 }
 
-// A thread has N elements, a multiple of a counter's four, and all flags of them.
+// A thread has N elements, a multiple of the four of a counter, and all of their flags.
 template<class T, int N, int unroll>
 __global__ void __launch_bounds__(1024)
     dropout_kernel(Dropout dropout, const int64_t *rng_state, const T *input, T *output, uint8_t *mask, int64_t n) {
@@ -196,7 +196,7 @@ opdock::Status forward(const opdock::Call &call) {
         }
         return visit_unroll(knobs.unroll, [&](auto unroll) {
             constexpr int u = decltype(unroll)::value;
-            constexpr int N = 2 * wide<T>; // so that the flags are as many bytes at once as can be
+            constexpr int N = 2 * wide<T>; // the most flags that one access can write
             return launch(call, grid_of(knobs, n, N, u), dropout_kernel<T, N, u>, dropout, rng_state, input, output,
                           mask, n);
         });

@@ -1,5 +1,5 @@
-// embedding and embedding_bwd. An index outside the weight, of which the host does not know, has rows of 0 forward and
-// no part in the gradient.
+// embedding and embedding_bwd. An index outside the weight, which the host cannot see,
+// gives a row of zeros forward, and does not contribute to the gradient.
 #include "ops/ops.hpp"
 #include "rows.cuh"
 
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(1024) rows_kernel(int64_t count, int64_t rows,
     const bool is_row = index >= 0 && index < rows;
     const Bits *from = weight + (is_row ? index : 0) * n;
     Bits *to = output + place.row * n;
-    constexpr int under_way = 4; // as many are read before the first one is written
+    constexpr int under_way = 4; // read before the first one is written
     for (int64_t i = place.thread; i < n; i += under_way * static_cast<int64_t>(threads)) {
         Bits held[under_way] = {};
 #pragma unroll
@@ -62,8 +62,8 @@ opdock::Status forward(const opdock::Call &call) {
                                         : copy_rows<uint32_t>(call);
 }
 
-// Of the rows of grad that name a row of the weight: the first one, and the one after the last one. No first one is
-// later than none.
+// Among the rows of grad that use a given row of the weight: the first one, and the one
+// after the last. Initially `first` is the largest number.
 struct Range {
     uint32_t first, end;
 };
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(256) clear_kernel(int64_t rows, Range *ranges)
     }
 }
 
-// Whole numbers, whose largest and smallest do not depend on the order.
+// Minima and maxima of integers, which do not depend on the order.
 __global__ void __launch_bounds__(256)
     ranges_kernel(int64_t count, int64_t rows, const int64_t *indices, Range *ranges) {
     wait_for_earlier_kernels();
@@ -100,15 +100,15 @@ __device__ __forceinline__ uint64_t ballot(bool holds) {
 #endif
 }
 
-// `list` gets the rows from `base` on, one of each thread, for which it holds, in their order. Returns how many; all
-// threads of the block take part.
+// Each thread tests the row base + thread; `list` gets the rows for which `holds` is true,
+// in order. Returns their number. All threads of the block take part.
 __device__ __forceinline__ int list_matches(bool holds, int64_t base, int64_t *list, uint64_t *shared) {
     const int warp = thread_in_block() / warp_size(), lane = thread_in_block() % warp_size();
     const uint64_t mine = ballot(holds);
     if (lane == 0) {
         shared[warp] = mine;
     }
-    wait_for_block(); // which is also after the last use of `list`
+    wait_for_block(); // also guards the last use of `list`
     int before = 0, count = 0;
     for (int w = 0; w < gradient_block / warp_size(); ++w) {
         const int of_warp = __popcll(shared[w]);
@@ -122,7 +122,7 @@ __device__ __forceinline__ int list_matches(bool holds, int64_t base, int64_t *l
     return count;
 }
 
-// Adds the sum of the listed rows of N columns.
+// Adds the sum over the listed rows, in N columns.
 template<class T, int N>
 __device__ __forceinline__ void add_rows(const T *grad, int64_t n, const int64_t *list, int count, float (&total)[N]) {
     float sum[N] = {};
@@ -141,12 +141,12 @@ __device__ __forceinline__ void add_rows(const T *grad, int64_t n, const int64_t
     }
 }
 
-// Times as many indices as a block has threads, whose reads overlap.
+// Indices that each thread reads at a time, so that the reads overlap.
 constexpr int64_t looked_through = 8;
 
-// A block has gradient_block * N columns of one row of the weight. It looks through the indices from the first one that
-// names the row to the last one. The order of the sum: the rows of grad among 256 in their order, and those sums in
-// theirs, all in f32.
+// A block has gradient_block * N columns of one row of the weight. It scans the indices from the
+// first to the last one that names this row. Order of the sum: matching rows of grad are summed
+// in order within each run of 256 rows, and then those sums are added in order, all in f32.
 template<class T, int N>
 __global__ void __launch_bounds__(gradient_block)
     gradient_kernel(int64_t n, int64_t blocks_of_row, const T *grad, const int64_t *indices, const Range *ranges,

@@ -1,4 +1,4 @@
-// fused_cross_entropy: the loss, and its gradient over the logits.
+// fused_cross_entropy: the loss, and its gradient, which overwrites the logits.
 #include "copy_async.cuh"
 #include "cross_entropy.cuh"
 #include "ops/ops.hpp"
@@ -7,15 +7,15 @@
 namespace gpu {
 namespace {
 
-// Blocks of clusters have so many threads, as the device has registers for one on each multiprocessor.
+// Threads of a block in a cluster: the device has registers for one such block per multiprocessor.
 constexpr int cluster_threads = 512;
 template<class T>
-inline constexpr int held_in_cluster = 64 / wide<T>; // vectors of a thread
+inline constexpr int held_in_cluster = 64 / wide<T>; // vectors per thread
 template<int V, bool peels>
 inline constexpr bool is_for_clusters = V > 0 && peels;
 
-// Rows that fit into the registers of a block, or of the blocks of a cluster, and with V = 0 those that do not and
-// begin anywhere.
+// For rows that fit into the registers of a block, or of a cluster's
+// blocks. With V = 0: for rows that do not fit, or that have any alignment.
 template<class T, int V, bool peels>
 __global__ void __launch_bounds__((is_for_clusters<V, peels> ? cluster_threads : 1024))
     fused_kernel(CrossEntropy shape, int threads, int of_cluster, T *logits, const int64_t *targets, float *losses) {
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__((is_for_clusters<V, peels> ? cluster_threads :
     const auto share = Share<T, N, peels>::of(logits, shape.rows, shape.classes, threads, ranks);
     const Place &place = share.place;
     T *part = logits + share.begin;
-    // Few rows are read before their targets are known, and many only where they are not ignored.
+    // Few rows are read before their targets are known; many rows, only if they are not ignored.
     int64_t target = shape.ignore_index;
     if constexpr (in_cluster) {
         arrive_at_cluster();
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__((is_for_clusters<V, peels> ? cluster_threads :
     }
 }
 
-// Rows that fused_long_kernel leaves: one block of all threads for each.
+// Rows that fused_long_kernel leaves: one block, with all threads, for each.
 template<class T>
 __global__ void __launch_bounds__(1024)
     fused_left_kernel(CrossEntropy shape, const uint8_t *left, T *logits, const int64_t *targets, float *losses) {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(1024)
         }
         const bool last_word = has_target(shape, Vectors<N, false>(row, shape.classes), place, target);
         const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
-        wait_for_block(); // until nobody is in the reductions of the row before
+        wait_for_block(); // until all threads have left the previous row's reductions
         const Statistics statistics = Statistics::of(
             shape, place.threads, shared, [&](auto body) { each_in_batches<N>(row, shape.classes, place, body); });
         if (last_word) {
@@ -126,18 +126,18 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// Blocks that stay, each with a row at a time, which keep on chip what they can between reading the logits and writing
-// their gradient: so many vectors of each thread in registers, then `staged` in shared memory. As the gradient is
-// written, what follows it on chip is the next row. The rest is read twice, the second time first of all, while it is
-// in the cache that all blocks share.
+// Resident blocks, each with one row at a time. Between reading the logits and writing their gradient,
+// they keep on chip what fits: some vectors per thread in registers, then `staged` vectors in shared
+// memory. As the gradient is written, the next row replaces it on chip. The rest is read twice; its
+// gradient is written first, while the logits are still in the cache that all blocks share.
 //
-// Rows that are ignored and those whose logits are out of the range of Exponential are as they were afterwards, and
-// marked in `left`.
-inline constexpr int long_held = 2;  // more would leave the loops without registers
-inline constexpr int long_batch = 2; // all that registers are left for
-inline constexpr int statistics_floats = 2 * statistics_arrays * most_warps; // rows take turns
+// Rows that are ignored, and those whose logits are out of the range of Exponential, stay unchanged
+// and are marked in `left`.
+inline constexpr int long_held = 2;  // more would leave too few registers for the loops
+inline constexpr int long_batch = 2; // registers have no room for more
+inline constexpr int statistics_floats = 2 * statistics_arrays * most_warps; // rows alternate
 
-// Writes the gradients of a row that nobody leaves.
+// Writes a row's gradients, unless the row is left.
 template<class T>
 struct GradientWriter {
     const Gradient &gradient;
@@ -154,15 +154,15 @@ struct GradientWriter {
 };
 
 // Each thread has vectors v * threads + thread: in registers for v < long_held, in shared memory for the next `staged`
-// v. Nobody reads what another thread has copied or will overwrite.
+// values of v. No thread reads what another thread has copied or will overwrite.
 template<class T>
 struct OnChip {
     static constexpr int N = wide<T>;
-    static constexpr int groups = 4; // of copies; work on one goes on while the next ones are under way
+    static constexpr int groups = 4; // of copies; one group is processed while the next ones are copied
     Vector<T, N> *stage;
     int threads, first_staged;
-    int64_t held_elements, elements; // of a row: in registers, and with those in shared memory
-    int mine, group;                 // the thread's vectors in shared memory, of which the last may be missing
+    int64_t held_elements, elements; // of a row: in registers; in registers and shared memory
+    int mine, group;                 // vectors in shared memory: the thread's (the last may be missing), and per group
 
     __device__ __forceinline__ OnChip(const CrossEntropy &shape, int staged, float *shared)
         : threads(static_cast<int>(blockDim.x)) {
@@ -175,7 +175,7 @@ struct OnChip {
         group = (staged + groups - 1) / groups;
     }
 
-    // body(vectors from the first staged one of the thread) for those of group g; in shared and in global memory
+    // Calls body(at) for group g; `at` is an offset from the thread's first staged vector, in shared and global memory.
     template<class Body>
     __device__ __forceinline__ void each_staged(int g, Body body) const {
         const int end = min((g + 1) * group, mine) * threads;
@@ -186,7 +186,7 @@ struct OnChip {
     __device__ __forceinline__ const Vector<T, N> *source(const T *row) const {
         return reinterpret_cast<const Vector<T, N> *>(row) + first_staged;
     }
-    // All that is staged, as it comes.
+    // Calls body(at) for all staged vectors, as they arrive.
     template<class Body>
     __device__ __forceinline__ void take_in(Body body) const {
         wait_for_copies_but<3>();
@@ -198,7 +198,7 @@ struct OnChip {
         wait_for_copies_but<0>();
         each_staged(3, body);
     }
-    // Writes the gradients of what is staged, and starts to copy the next row, which is null for none, in its place.
+    // Writes the gradients of the staged vectors, and starts to copy the next row, unless it is null, to their place.
     __device__ __forceinline__ void write_and_fetch(const GradientWriter<T> &write, const T *next) const {
 #pragma unroll
         for (int g = 0; g < groups; ++g) {
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(1024)
         held.each(add);
         held.stay_narrow();
         each_in_batches<N, long_batch>(row + chip.elements, shape.classes - chip.elements, place, add);
-        // Not sooner: registers are short above, and the reduction waits anyway.
+        // Not earlier: registers are scarce above, and the reduction waits anyway.
         const int64_t target = targets[place.row];
         const int64_t next = place.row + gridDim.x;
         const bool has_next = next < shape.rows;
@@ -274,8 +274,8 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// Shared memory of a block when 1024 threads of such blocks are on a compute unit together. CUDA keeps 1 KB of each
-// block for itself.
+// A block's share of shared memory when a compute unit has 1024
+// threads of such blocks. CUDA reserves 1 KB of each block's.
 size_t shared_share(const opdock::Problem &problem, int threads) {
     return static_cast<size_t>((shared_memory(problem) + 1024) / (1024 / threads) - 1024);
 }
@@ -284,7 +284,7 @@ template<class T>
 opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, int threads, T *logits,
                           const int64_t *target, float *loss) {
     const size_t statistics = statistics_floats * sizeof(float);
-    const size_t of_each = static_cast<size_t>(threads) * 16; // bytes of a vector of each thread
+    const size_t of_each = static_cast<size_t>(threads) * 16; // bytes for a vector of each thread
     const int64_t vectors = ceil_div(shape.classes / wide<T>, threads);
     const int64_t room = static_cast<int64_t>((shared_share(call, threads) - statistics) / of_each);
     const int staged = static_cast<int>(std::clamp<int64_t>(vectors - long_held, 0, room));
@@ -311,7 +311,7 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
     return after_the_first(launch(call, {blocks, threads}, fused_left_kernel<T>, shape, left, logits, target, loss));
 }
 
-// A mark for each row.
+// One mark for each row.
 uint64_t fused_workspace(const opdock::Problem &problem) {
     return static_cast<uint64_t>(row_count(*problem.input(0)));
 }

@@ -1,4 +1,4 @@
-// Gated activations: act(first) * second, of the halves of each row or of two tensors.
+// Gated activations: act(first) * second, where the two are the halves of each row, or two tensors.
 #include "activation.cuh"
 #include "elementwise.cuh"
 #include "ops/ops.hpp"
@@ -23,7 +23,7 @@ struct Gate {
 struct ClampedGate {
     float limit, alpha;
 
-    // With a limit first, min and max would lose a NaN.
+    // Written so that a NaN is kept, which min and max with the limit first would lose.
     __device__ __forceinline__ float below(float v) const { return v > limit ? limit : v; }
     __device__ __forceinline__ float within(float v) const { return v < -limit ? -limit : below(v); }
 
@@ -35,7 +35,7 @@ struct ClampedGate {
                                              float &of_second) const {
         const float a = below(first), b = within(second);
         const float s = sigmoid(alpha * a);
-        // By the definition's comparisons, which a NaN does not meet.
+        // Uses the comparisons of the definition, which are false for a NaN.
         of_first = first <= limit ? grad * (b + 1.0f) * s * (1.0f + alpha * a * (1.0f - s)) : 0.0f;
         of_second = -limit <= second && second <= limit ? grad * a * s : 0.0f;
     }
@@ -43,8 +43,8 @@ struct ClampedGate {
 
 // --- halves of rows --------------------------------------------------------------------------------------------------
 
-// Vector i of the output is the i-th of all rows; `per_row` of them make a row. Index is 32 bits where that is enough:
-// the division by per_row is a good part of the arithmetic.
+// Vector i of the output, counted over all rows; a row has `per_row` vectors. Index is 32 bits if that is enough, since
+// the division by per_row is a large part of the arithmetic.
 template<class Index>
 struct Halves {
     Index first, second; // vectors of the input
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// start(T, N, unroll, Index, vectors, vectors of a row, blocks) for rows of n outputs.
+// Calls start(T, N, unroll, vectors, vectors per row, grid), with the counts as Index, for rows of n outputs.
 template<class... Pointers, class Start>
 opdock::Status share_out(const opdock::Call &call, const DLTensor &halved, Start start, Pointers... pointers) {
     const int64_t n = row_size(halved);
@@ -132,7 +132,7 @@ opdock::Status share_out(const opdock::Call &call, const DLTensor &halved, Start
             const auto with = [&](auto width) {
                 constexpr int N = decltype(width)::value;
                 const Grid grid = {ceil_div(elements / N, static_cast<int64_t>(knobs.threads) * u), knobs.threads};
-                // Vectors of the input, and one block more, have to be counted.
+                // Index must be able to count the input's vectors plus those of one more block.
                 return 2 * (elements / N) < (int64_t(1) << 31)
                            ? start(tag, width, unroll, static_cast<uint32_t>(elements / N),
                                    static_cast<uint32_t>(n / N), grid)
@@ -216,7 +216,7 @@ opdock::Status and_mul_bwd(const opdock::Call &call) {
     return map<3, 2>(call, Backward<Activation>{});
 }
 
-// An activation's four, as far as there are names for them.
+// add_halves(), add_tensors(): add the ops of an activation; not every activation has both kinds.
 template<class Activation>
 void add_halves(Plugin &plugin, const opdock::OpDeclaration &value, const opdock::OpDeclaration &derivative) {
     plugin.add(value, any_float, {opdock::kernel<&forward<Activation>>, Knobs::elementwise});

@@ -1,7 +1,7 @@
-// group_norm_fwd and group_norm_bwd. A group's elements follow each other: forward a group of threads has one as a row.
+// group_norm_fwd and group_norm_bwd. A group's elements are contiguous; in the forward pass they are a row.
 //
-// Backward the channels are the rows. Each has two sums, of grad * x and of grad, of which the sums over its group and
-// those over the batch are made: the gradients of weight and bias.
+// In the backward pass, the channels are the rows. Each channel has two sums, of grad * x and of grad. Sums
+// of these over its group give the means, and sums over the batch give the gradients of weight and bias.
 #include "columns.cuh"
 #include "ops/ops.hpp"
 #include "row_batches.cuh"
@@ -12,8 +12,8 @@ namespace {
 
 struct GroupNorm {
     int64_t batch, channels, groups;
-    int64_t n;        // elements of a channel
-    int64_t of_group; // channels
+    int64_t n;        // elements per channel
+    int64_t of_group; // channels per group
 
     GroupNorm(const DLTensor &input, int64_t count)
         : batch(input.shape[0]), channels(input.shape[1]), groups(count), n(1), of_group(channels / count) {
@@ -22,16 +22,16 @@ struct GroupNorm {
         }
     }
 
-    __host__ __device__ int64_t size() const { return of_group * n; } // elements of a group
-    // Of sums over a group; nothing has a mean of 0.
+    __host__ __device__ int64_t size() const { return of_group * n; } // elements per group
+    // Factor from sums over a group to means; an empty group has means of 0.
     __device__ __forceinline__ float inverse() const { return 1.0f / static_cast<float>(max(size(), int64_t(1))); }
-    // Among those of a group: of its element i.
+    // The channel, within its group, of the group's element i.
     __device__ __forceinline__ int64_t channel_of(int64_t i) const {
         return i <= UINT32_MAX && n <= UINT32_MAX ? static_cast<uint32_t>(i) / static_cast<uint32_t>(n) : i / n;
     }
 };
 
-// Weights or biases, of T or f32.
+// Weights or biases, of type T or f32.
 template<class T>
 struct Parameters {
     const void *data;
@@ -47,7 +47,7 @@ Parameters<T> parameters(const opdock::Call &call, uint32_t input) {
     return {input_data(call, input), opdock_dtype_pack(call.input(input)->dtype) == OPDOCK_F32};
 }
 
-// The variance is that of what is left of the elements without their mean, which is made better by what is left of it.
+// Computes the variance of the elements minus their approximate mean, corrected by the mean of those differences.
 template<class T, int N, int V>
 __global__ void __launch_bounds__(1024)
     forward_kernel(GroupNorm shape, float eps, int threads, const T *input, Parameters<T> weight, Parameters<T> bias,
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(1024)
             sum += values[k];
         }
     });
-    // In 12 bits, so that elements less this are mostly exact: digits below theirs would all round the same way.
+    // Rounded to 12 bits, so that most differences are exact: otherwise low digits would all be rounded the same way.
     const float whole = reduce<Sum>(sum, threads, shared) * shape.inverse();
     const float about = __uint_as_float(__float_as_uint(whole) & ~0xfffu);
     float sums[2], scale = 1.0f;
@@ -82,14 +82,14 @@ __global__ void __launch_bounds__(1024)
         reduce<Sum>(sums, threads, shared + most_warps);
     };
     add_up();
-    if (any_of_block(sums[1] == INFINITY)) { // squares of numbers that are in range themselves
+    if (any_of_block(sums[1] == INFINITY)) { // squares overflow although the elements are in range
         scale = sums[1] == INFINITY ? 0x1p-100f : 1.0f;
         add_up();
     }
     const float left = sums[0] * shape.inverse();
     const float mean = about + left / scale;
     const float rounded = fmaf(-left, left, sums[1] * shape.inverse());
-    const float variance = rounded < 0.0f ? 0.0f : rounded; // NaN stays
+    const float variance = rounded < 0.0f ? 0.0f : rounded; // NaN is kept
     const float factor = rsqrtf(variance + (scale == 1.0f ? eps : 0.0f)) * scale;
     if (place.exists && place.thread == 0) {
         if (mu != nullptr) {
@@ -112,17 +112,17 @@ __global__ void __launch_bounds__(1024)
     });
 }
 
-// body(i, grads, inputs) for the thread's vectors of a channel.
+// Calls body(i, grads, inputs) for the thread's vectors of a channel.
 template<int N, class T, class Body>
 __device__ __forceinline__ void each_pair(const T *grad, const T *input, int64_t n, const Place &place, Body body) {
-    constexpr int of_each = batch / 2; // of both rows as many as elsewhere of one
+    constexpr int of_each = batch / 2; // both rows together as many as elsewhere one
     in_batches<N, of_each>(n, place, [&](int64_t from, int64_t count) {
         const Row<T, N, of_each> g(grad + from, count, place), x(input + from, count, place);
         g.each(x, [&](int64_t i, const float(&a)[N], const float(&b)[N]) { body(from + i, a, b); });
     });
 }
 
-// Of each channel of the batch, the sum of grad * x; behind them those of grad.
+// For each channel of the batch, the sum of grad * x; followed by the sums of grad.
 template<class T, int N>
 __global__ void __launch_bounds__(1024)
     channel_sums_kernel(GroupNorm shape, int threads, const T *grad, const T *input, const float *mu,
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// Of each group, mean(d * x) and mean(d). Of a group of one element the product is rounded as in its gradient, so that
-// they cancel.
+// For each group, mean(d * x) and mean(d). In a group of one element, the product is
+// rounded as in its gradient, so that they cancel.
 template<class T>
 __global__ void __launch_bounds__(1024) group_means_kernel(GroupNorm shape, int threads, const float *sums_of_channels,
                                                            Parameters<T> weight, float2 *means) {

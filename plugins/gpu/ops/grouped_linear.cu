@@ -1,8 +1,8 @@
-// grouped_linear_fwd, grouped_linear_dgrad and grouped_linear_wgrad: one kernel for all groups, whose blocks find
-// theirs from the starts on the device. Starts that the host would refuse, as it does not see them, lead to no other
-// memory.
+// grouped_linear_fwd, grouped_linear_dgrad and grouped_linear_wgrad: one kernel for
+// all groups, whose blocks find their group from the starts on the device. The host
+// cannot check these starts; invalid ones cause no access outside the tensors.
 //
-// NVIDIA's tensor cores multiply f16 and bf16 where rows are aligned, on compute capability 9.0 by warpgroups
+// On NVIDIA, tensor cores multiply f16 and bf16 if rows are aligned, and on compute capability 9.0 warpgroups do
 // (grouped_linear_warpgroups.cu); one plain kernel does everything else.
 #include "copy_async.cuh"
 #include "grouped_linear.cuh"
@@ -14,20 +14,20 @@
 namespace gpu {
 namespace {
 
-// What a block computes, from its corner on.
+// A block's part of the product; the pointers point to its corner.
 template<class T>
 struct Tile {
     const T *a, *b;
     T *c;
-    int64_t rows, columns, depth; // no rows: nothing to do
+    int64_t rows, columns, depth; // rows <= 0: nothing to do
 };
 
 struct Piece {
     int64_t group, begin, end;
 };
 
-// Group g begins with piece start(g) / side + g, which is at least as many as the groups before it have. One thread
-// finds the group. All threads of the block take part.
+// Group g begins with piece start(g) / side + g, which leaves enough pieces for the groups before it. A single thread
+// finds the group, but all threads of the block have to call it.
 template<class T>
 __device__ __forceinline__ Piece find_piece(const Groups<T> &all, int64_t piece, int side) {
     __shared__ Piece found;
@@ -61,7 +61,7 @@ __device__ __forceinline__ Tile<T> find_tile(const Groups<T> &all, int side) {
                 all.columns - j,
                 end - begin};
     }
-    // Eight tiles down and then across: blocks that run at once share tiles of both matrices.
+    // Eight tiles down, then the next column: blocks that run at the same time share tiles of both matrices.
     constexpr int64_t band = 8;
     const int64_t first = block / (band * across) * band, left = all.pieces(side) - first;
     const int64_t high = left < band ? left : band, within = block % (band * across);
@@ -141,18 +141,18 @@ __global__ void __launch_bounds__(plain_block) plain_kernel(Groups<T> all) {
 #ifndef __HIP__
 
 constexpr int side = 128, step_depth = 64, block = 256, stages = 3;
-constexpr int chunks = side * step_depth / 8; // of 16 bytes, of a tile of either matrix
+constexpr int chunks = side * step_depth / 8; // of 16 bytes, in a tile of either matrix
 constexpr int64_t tile_bytes = int64_t(stages) * 2 * chunks * 16;
-constexpr int64_t besides = 1024; // bytes of shared memory, or fewer, that a block has besides its tiles
+constexpr int64_t besides = 1024; // upper bound for a block's bytes of shared memory besides its tiles
 
-// A tile in shared memory is rows of 8 chunks, or of 16 where it is down. Chunks of a row are exchanged by the row's
-// number, so that eight rows of one column are in as many banks.
+// A tile in shared memory has rows of 8 chunks, or of 16 if it is down. The chunks of a row are permuted by the row
+// number, so that the same chunk of eight rows is in eight different banks.
 template<bool down>
 __device__ __forceinline__ int slot_of(int row, int chunk) {
     return row * (down ? 16 : 8) + (chunk ^ (row & 7));
 }
 
-// Starts the copy of one step of the depth; 0 outside.
+// Starts to copy one step of the depth; 0 outside.
 template<class T, bool down>
 __device__ __forceinline__ void load_tile(const T *from, int64_t step, int64_t extent, int64_t begin, int64_t depth,
                                           uint4 *to) {
@@ -174,7 +174,7 @@ __device__ __forceinline__ void load_tile(const T *from, int64_t step, int64_t e
     }
 }
 
-// Four matrices of 8 x 8, a row of each from every lane in turn; transposed where the tile is down.
+// Loads four matrices of 8 x 8, whose rows the lanes point to in turn; transposed if the tile is down.
 template<bool down>
 __device__ __forceinline__ void load_matrices(const uint4 *row, uint32_t (&to)[4]) {
     const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -189,7 +189,7 @@ __device__ __forceinline__ void load_matrices(const uint4 *row, uint32_t (&to)[4
     }
 }
 
-// 16 x 16 times 16 x 8.
+// Multiplies 16 x 16 by 16 x 8.
 template<class T>
 __device__ __forceinline__ void multiply_add(const uint32_t (&a)[4], uint32_t b0, uint32_t b1, float (&c)[4]) {
     if constexpr (std::is_same_v<T, f16>) {
@@ -205,7 +205,7 @@ __device__ __forceinline__ void multiply_add(const uint32_t (&a)[4], uint32_t b0
     }
 }
 
-// A warp's 64 x 32 of the tile, from row i and column j on.
+// Multiplies a warp's 64 x 32 of the tile, from row i and column j on.
 template<class T, bool a_down, bool b_down>
 __device__ __forceinline__ void multiply_tiles(const uint4 *a, const uint4 *b, int i, int j, float (&sums)[4][4][4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % 8, odd = lane / 8 % 2, high = lane / 16;
@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(block, 2) tensor_kernel(Groups<T> all) {
     }
     for (int step = 0; step < steps; ++step) {
         wait_for_copies_but<stages - 2>();
-        __syncthreads(); // which is also after the last use of what is overwritten next
+        __syncthreads(); // also guards the last use of the slots that are overwritten next
         load(step + stages - 1);
         const uint4 *const a = tiles + step % stages * 2 * chunks;
         multiply_tiles<T, a_down, b_down>(a, a + chunks, i, j, sums);
@@ -316,7 +316,7 @@ opdock::Status multiply(const opdock::Call &call, const Groups<T> &all) {
     return launch(call, {all.blocks(plain_side), plain_block}, plain_kernel<T>, all);
 }
 
-// The rows of input or grad by group, times the group's weight.
+// Multiplies the rows of input or grad, by group, with the group's weight.
 template<bool down>
 opdock::Status along_rows(const opdock::Call &call) {
     const DLTensor &x = *call.input(0), &weight = *call.input(1);

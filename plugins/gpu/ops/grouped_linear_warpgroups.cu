@@ -1,4 +1,4 @@
-// grouped_linear of f16 and bf16 on compute capability 9.0: blocks that stay, of one warp that copies tiles (TMA) and
+// grouped_linear of f16 and bf16 on compute capability 9.0: resident blocks with one warp that copies tiles (TMA) and
 // two warpgroups that multiply them (wgmma).
 #include "grouped_linear.cuh"
 
@@ -14,37 +14,37 @@ namespace gpu {
 
 namespace {
 
-// A block makes up to 256 x 128 of c at a time, each warpgroup 64 columns of that: to wgmma these are rows, so that a
-// tile may have any number of 32 rows. A group's rows are shared out evenly to the fewest tiles.
+// A block makes up to 256 x 128 of c at a time; each warpgroup has 64 of the columns. wgmma treats them as rows, so
+// that the number of a tile's rows may be any multiple of 32. A group's rows are divided evenly among the fewest tiles.
 constexpr int unit = 32, most_units = 8, tile_rows = most_units * unit, tile_columns = 2 * box_side;
 constexpr int row_boxes = tile_rows / box_side, stage_bytes = (row_boxes + 2) * box_bytes;
 constexpr int stages = 4;
 constexpr int multiplying = 256, block = multiplying + 32;
-constexpr int parts = 2; // boxes of a warpgroup that are on their way to c
+constexpr int parts = 2; // boxes of a warpgroup that are being written to c
 
 struct Matrices {
     CUtensorMap a, b, c;
 };
 
-// A tile of c, as warps that multiply know it.
+// A tile of c, with the data that multiplying warps need.
 struct Job {
     int row, column, matrix;
-    int rows;        // none: the last job was done
-    int steps, tail; // of the depth, and what the last one has
+    int rows;        // 0: no more jobs
+    int steps, tail; // of the depth; elements in the last step
 };
 
 struct Stages {
     uint64_t full[stages], empty[stages];
-    Job jobs[stages]; // of those that begin with this stage
+    Job jobs[stages]; // job of the data that begins in this stage
 };
 
 constexpr int64_t shared_bytes = stages * stage_bytes + 2 * parts * box_bytes + sizeof(Stages);
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-constexpr int lead = 2; // steps of each job that the first warpgroup begins before the second
+constexpr int lead = 2; // steps of each job that the first warpgroup starts ahead of the second
 
-// Which stage is next, and how often all were used before.
+// The next stage, and the parity of the number of rounds through all stages.
 struct Turn {
     int stage = 0;
     uint32_t parity = 0;
@@ -55,12 +55,12 @@ struct Turn {
     }
 };
 
-// A job, and where its boxes are.
+// A job, and the locations of its boxes.
 struct Copies {
     Job job;
-    int row;    // of a, which is a column where that is down
+    int row;    // of a; a column of a if that is down
     int matrix; // of b
-    int depth;  // where the depth begins
+    int depth;  // start of the depth
 };
 
 // Finds the jobs of one block, in the order of their tiles. All lanes of a warp take part.
@@ -70,7 +70,7 @@ class Walk {
     __device__ __forceinline__ explicit Walk(const Groups<T> &all)
         : all_(all), across_(static_cast<int>(ceil_div(all.columns, tile_columns))) {}
 
-    // No rows after the last one.
+    // Returns a job with 0 rows after the last tile.
     __device__ __forceinline__ Copies at(int tile) {
         if (all_.a_down) {
             const int of_group = static_cast<int>(ceil_div(all_.height, tile_rows)) * across_;
@@ -101,14 +101,14 @@ class Walk {
   private:
     const Groups<T> &all_;
     const int across_;
-    int64_t first_ = 0; // group, of 32 that are looked at
+    int64_t first_ = 0; // first of the 32 groups under examination
     int before_ = 0;    // tiles before it
 
     struct Part {
         int begin, end, column;
     };
 
-    // Eight tiles down and then across: blocks that run at once share tiles of both matrices.
+    // Eight tiles down, then the next column: blocks that run at the same time share tiles of both matrices.
     __device__ __forceinline__ Part part(int64_t rows, int tile) const {
         constexpr int band = 8;
         const int boxes = static_cast<int>(ceil_div(rows, box_side)), pieces = (boxes + row_boxes - 1) / row_boxes;
@@ -161,8 +161,8 @@ __device__ __forceinline__ void copy_stage(const Matrices &from, const Copies &c
     }
 }
 
-// Blocks begin with the tile of their number. Each then takes the next one that none took, by a count of those in
-// `taken`; without it they go on by turns.
+// A block begins with the tile of its own number. After that it takes the next free tile, using the counter `taken`;
+// without a counter it advances by the number of blocks.
 template<class T, bool a_down, bool b_down>
 __device__ __forceinline__ void copy_all(const Matrices &from, const Groups<T> &all, int *taken, Stages &shared,
                                          char *tiles) {
@@ -214,8 +214,8 @@ __device__ __forceinline__ void wait_for_warpgroup(int group) {
     asm volatile("bar.sync %0, 128;" ::"r"(2 + group) : "memory");
 }
 
-// 0 for what is behind the depth, which belongs to the next group, in the boxes that a warpgroup multiplies. Both do so
-// with those of rows, and neither waits for the other.
+// Clears the elements past the end of the depth, which belong to the next group, in the boxes that a
+// warpgroup multiplies. Both warpgroups clear the boxes of rows, so that neither waits for the other.
 __device__ __forceinline__ void clear_behind(int tail, int group, char *boxes) {
     constexpr int chunks = box_side * 8;
     for (int i = tail * 8 + static_cast<int>(threadIdx.x) % 128; i < chunks; i += 128) {
@@ -228,7 +228,7 @@ __device__ __forceinline__ void clear_behind(int tail, int group, char *boxes) {
     wait_for_warpgroup(group);
 }
 
-// A warpgroup's part of a job of so many units. The first stage is full already.
+// A warpgroup's part of a job with `units` units of rows. The first stage is already full.
 template<class T, bool a_down, bool b_down, int units>
 __device__ __forceinline__ void multiply_job(const Job &job, Stages &shared, char *tiles, Turn &turn,
                                              float (&sums)[tile_rows / 2]) {
@@ -267,7 +267,7 @@ __device__ __forceinline__ void multiply_job(const Job &job, Stages &shared, cha
     release(shared, last);
 }
 
-// Finds the code for so many units.
+// Selects the code for the job's number of units.
 template<class T, bool a_down, bool b_down, int units = 1>
 __device__ __forceinline__ void multiply_units(const Job &job, Stages &shared, char *tiles, Turn &turn,
                                                float (&sums)[tile_rows / 2]) {
@@ -288,7 +288,7 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high) {
     return *reinterpret_cast<const uint32_t *>(pair.elements);
 }
 
-// 64 rows of c from a warpgroup's sums, by way of a box, from which they are written while other work goes on.
+// Writes 64 rows of c from a warpgroup's sums, through a box that is written asynchronously.
 template<class T>
 __device__ __forceinline__ void write_rows(const float *sums, const Job &job, int row, const CUtensorMap &map,
                                            const Groups<T> &all, char *box) {
@@ -314,7 +314,7 @@ __device__ __forceinline__ void write_rows(const float *sums, const Job &job, in
         if (thread == 0) {
             write_box(map, column, job.row + row, job.matrix, box);
         }
-    } else { // what is below belongs to the next group
+    } else { // rows below belong to the next group
         T *const c = all.c + (job.matrix * all.height + job.row + row) * all.columns + column;
         const int chunk = thread % 8;
         for (int from = thread / 8; from < job.rows - row; from += 16) {
@@ -389,7 +389,7 @@ __global__ void __launch_bounds__(block, 1)
 #endif
 }
 
-// Tiles, or more.
+// Upper bound for the number of tiles.
 template<class T>
 int64_t most_tiles(const Groups<T> &all) {
     const int64_t down =

@@ -1,4 +1,4 @@
-// l2norm_fwd and l2norm_bwd: a group of threads per row, one pass over memory for rows that fit into its registers.
+// l2norm_fwd and l2norm_bwd: a group of threads per row, in one pass over memory if the row fits into its registers.
 #include "ops/ops.hpp"
 #include "rows.cuh"
 

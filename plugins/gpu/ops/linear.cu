@@ -69,7 +69,7 @@ ColumnSums bias_sums(const opdock::Problem &problem) {
 }
 
 uint64_t wgrad_workspace(const opdock::Problem &problem) {
-    // One after the other on a stream, so that both may have the same bytes.
+    // The two run one after the other on a stream, so they may use the same bytes.
     return std::max(workspace_of_plan(problem), problem.has_output(1) ? bias_sums(problem).bytes() : uint64_t(0));
 }
 

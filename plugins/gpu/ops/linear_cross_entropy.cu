@@ -1,5 +1,5 @@
-// fused_linear_cross_entropy: some rows at a time, whose logits, in f32, become their gradients, from which the
-// products for the gradients of input and weight are made.
+// fused_linear_cross_entropy: processes some rows at a time. Their f32 logits are overwritten
+// by the gradients, from which products compute the gradients of input and weight.
 #include "ops/ops.hpp"
 
 #include <algorithm>
@@ -18,20 +18,20 @@ const Implementation implementation = without_products;
 
 #else
 
-constexpr int64_t most_logits = int64_t(1) << 29;         // bytes
+constexpr int64_t most_logits = int64_t(1) << 29;         // in bytes
 constexpr uint64_t most_of_products = uint64_t(20) << 20; // bytes of workspace
 
 // Chunks of rows.
 //
-// The sums of grad_weight over several chunks are f32. Those of the first half of the classes are where grad_weight
-// will be, which is as large; the others are in the workspace.
+// With several chunks, the sums of grad_weight are f32. Those of the first half of the classes are stored in the memory
+// of grad_weight, which has the same size; the others are in the workspace.
 struct Chunks {
     DLDataType dtype;
-    int64_t rows, inner, classes, bytes; // bytes of an element
-    int64_t step;                        // floats from one row of logits to the next: whole vectors of any type
-    int64_t chunk, count;                // rows of all chunks but the last, chunks
-    bool sums_apart;                     // not in T, as grad_weight is
-    int64_t first_classes;               // with their sums in grad_weight; all where sums are not apart
+    int64_t rows, inner, classes, bytes; // bytes: per element
+    int64_t step;                        // floats between rows of logits: whole vectors of any type
+    int64_t chunk, count;                // rows of each chunk but the last; number of chunks
+    bool sums_apart;                     // in f32, unlike grad_weight
+    int64_t first_classes;               // classes whose sums are in grad_weight; all unless sums_apart
 
     explicit Chunks(const opdock::Problem &problem) {
         const DLTensor &input = *problem.input(0);
@@ -41,7 +41,7 @@ struct Chunks {
         classes = problem.input(1)->shape[0];
         bytes = element_bytes(input);
         step = round_up(classes, 8);
-        // More at a time would hardly be faster; fewer spend more on adding to grad_weight.
+        // Larger chunks would hardly be faster; smaller ones spend more time on adding to grad_weight.
         const int64_t fitting = most_logits / (step * static_cast<int64_t>(sizeof(float))) / 128 * 128;
         chunk = std::clamp<int64_t>(fitting, 128, 4096);
         count = ceil_div(rows, chunk);
@@ -51,16 +51,16 @@ struct Chunks {
         first_classes = sums_apart ? classes / 16 * 8 : classes;
     }
 
-    int64_t gradient_step() const { return step * static_cast<int64_t>(sizeof(float)) / bytes; } // elements
+    int64_t gradient_step() const { return step * static_cast<int64_t>(sizeof(float)) / bytes; } // in elements
     static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
     int64_t rows_of(int64_t i) const { return std::min(chunk, rows - i * chunk); }
-    // Of all chunks but the last.
+    // For all chunks but the last.
     ColumnSums bias_sums(const opdock::Problem &problem) const {
         return {problem, dtype, chunk, classes, gradient_step()};
     }
 };
 
-// What is done for each chunk. Null plans are for what nobody asked for.
+// The products for each chunk. Plans for outputs that were not requested are null.
 struct Products {
     std::unique_ptr<ProductPlan> logits, of_input, of_weight[2];
 
@@ -106,8 +106,8 @@ struct Products {
 };
 
 struct LossPlan {
-    Products whole, last;                    // of the chunks before the last one, and of that
-    uint64_t logits, sums, bias_parts, size; // offsets; the products' own comes first
+    Products whole, last;                    // for the chunks before the last one, and for the last one
+    uint64_t logits, sums, bias_parts, size; // offsets; the products' own workspace comes first
 
     static opdock::Status make(const opdock::Problem &problem, std::unique_ptr<LossPlan> &made) {
         const Chunks chunks(problem);
@@ -145,7 +145,7 @@ struct LossPlan {
     }
 };
 
-// Four elements of each thread; both pointers are aligned to an element.
+// Four elements per thread; both pointers are only aligned to an element.
 template<class T>
 __global__ void __launch_bounds__(256) round_kernel(const float *from, T *to, int64_t count) {
     wait_for_earlier_kernels();
@@ -191,7 +191,7 @@ class Run {
         return plan.run(call_, *call_.device_state<CublasLt>(), pointers);
     }
 
-    // Sums over no rows.
+    // Sums over zero rows.
     opdock::Status clear() const {
         for (const uint32_t output : {2U, 3U}) {
             if (void *sums = output_data(call_, output); sums != nullptr) {
@@ -233,7 +233,7 @@ class Run {
             return {};
         }
         ColumnSums shape = chunks_.bias_sums(call_);
-        shape.rows = chunks_.rows_of(i); // in as many parts as those of the others
+        shape.rows = chunks_.rows_of(i); // in as many parts as those of the other chunks
         return sum_columns(call_, shape, logits(), bias_parts_, i != 0);
     }
 
@@ -268,8 +268,8 @@ class Run {
                                    : opdock::Status();
     }
 
-    // The sums that are in grad_weight go through the memory of the logits: what is written of them is behind what was
-    // read, as they get smaller.
+    // The sums stored in grad_weight are converted through the memory of the logits. The results
+    // are smaller than the sums, so that they only overwrite sums that were already read.
     opdock::Status round_weight() const {
         void *const to = output_data(call_, 2);
         const int64_t in_place = chunks_.first_classes * chunks_.inner, most = chunks_.chunk * chunks_.step;

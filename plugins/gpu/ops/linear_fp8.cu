@@ -1,5 +1,5 @@
-// linear_fp8 and linear_fp8_block: by cuBLASLt where it multiplies such factors, of such sizes and with such scales,
-// and by one plain kernel everywhere else.
+// linear_fp8 and linear_fp8_block: by cuBLASLt if it supports the
+// types, the sizes and the scales, and otherwise by one plain kernel.
 #include "float8.cuh"
 #include "launch.hpp"
 #include "ops/ops.hpp"
@@ -22,8 +22,8 @@ struct ScaledFactor {
     const F *elements;
     const float *scales;
     int64_t extent, depth;
-    int64_t blocks;     // scales of a row of blocks; 0: there is one scale
-    int64_t block_rows; // rows of a block
+    int64_t blocks;     // scales in a row of blocks; 0: a single scale
+    int64_t block_rows; // rows per block
 
     __device__ __forceinline__ float at(int64_t i, int64_t p) const {
         if (i >= extent || p >= depth) {
@@ -32,7 +32,7 @@ struct ScaledFactor {
         const float scale = blocks == 0 ? scales[0] : scales[i / block_rows * blocks + p / 128];
         return elements[i * depth + p].value() * scale;
     }
-    // [plain_depth][plain_side] of it, from row `first` and element `begin` on.
+    // Loads [plain_depth][plain_side] of it, from row `first` and element `begin` on.
     __device__ __forceinline__ void load(int64_t first, int64_t begin, float (&to)[plain_depth][plain_side + 4]) const {
 #pragma unroll
         for (int n = 0; n < plain_side * plain_depth / plain_block; ++n) {
@@ -42,7 +42,7 @@ struct ScaledFactor {
     }
 };
 
-// A block has a tile of the output, a thread 4 x 4 of that.
+// A block has a tile of the output, a thread 4 x 4 of it.
 template<class F, class G, class T>
 __global__ void __launch_bounds__(plain_block)
     plain_fp8_kernel(ScaledFactor<F> input, ScaledFactor<G> weight, const T *bias, T *output) {
@@ -121,14 +121,14 @@ Implementation implementation() {
 
 #else
 
-// cuBLASLt wants the scales of blocks in an order of its own: those of input a column of blocks after the other, and
-// the rows of those of weight in multiples of four. Those of input always go through the workspace, of weight where
-// they are not in that order.
+// cuBLASLt requires its own order of block scales: for input, column by column of blocks;
+// for weight, with rows padded to a multiple of four. The scales of input always go
+// through the workspace, those of weight only if they have to be padded.
 struct Fp8Plan {
     std::unique_ptr<ProductPlan> product;       // null: the plain kernel
     int64_t rows, blocks;                       // scales of input
-    int64_t weight_rows, weight_step;           // scales of weight, with their gaps
-    bool pads;                                  // those of weight
+    int64_t weight_rows, weight_step;           // scales of weight; step includes the padding
+    bool pads;                                  // the scales of weight
     uint64_t input_scales, weight_scales, size; // offsets in the workspace
 };
 
@@ -177,7 +177,7 @@ uint64_t fp8_workspace(const opdock::Problem &problem) {
     return problem.plan<Fp8Plan>()->size;
 }
 
-// A thread has four scales of a row, which are read together; threads beside each other write beside each other.
+// A thread has four scales of a row, which it reads together; adjacent threads write adjacent elements.
 __global__ void __launch_bounds__(256)
     transpose_scales_kernel(const float *from, float *to, int64_t rows, int64_t blocks) {
     wait_for_earlier_kernels();

@@ -1,5 +1,5 @@
-// log_softmax_fwd and log_softmax_bwd: a group of threads per row, or the blocks of a cluster where a row is long; one
-// pass over memory for rows that fit into their registers.
+// log_softmax_fwd and log_softmax_bwd: a group of threads per row, or a cluster's blocks
+// if the row is long; in one pass over memory if the row fits into their registers.
 #include "exp_sum.cuh"
 #include "ops/ops.hpp"
 #include "shares.cuh"
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(1024)
     if constexpr (V > 0) {
         g.each(y, [&](int64_t i, const float(&a)[N], const float(&b)[N]) { write(begin + i, a, b); });
     } else {
-        constexpr int of_each = batch / 2; // of both rows as many as elsewhere of one
+        constexpr int of_each = batch / 2; // both rows together as many as elsewhere one
         in_batches<N, of_each>(share.vectors.end - begin, place, [&](int64_t from, int64_t count) {
             const Row<T, N, of_each> part(grads + begin + from, count, place);
             const Row<T, N, of_each> other(outputs + begin + from, count, place);
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// Chooses how many blocks of a cluster share a row. They have 512 threads, so that one reads while another one writes.
-// Few rows get more blocks.
+// Chooses the number of blocks of a cluster that share a row. They have 512 threads, so that one reads while another
+// writes. With few rows, each row gets more blocks.
 int share_out(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vectors, int most_held) {
     constexpr int threads = 512;
     if (!has_clusters(call) || vectors <= int64_t(most_held) * threads) {
@@ -133,8 +133,8 @@ int share_out(const opdock::Call &call, RowPlan &plan, int64_t rows, int64_t vec
     return ranks;
 }
 
-// start(Number<N>, Number<V>, Number<peels>, plan, grid, ranks). Short rows that are aligned hold four vectors of each
-// thread, all others `held` or none. `apart` as visit_vectors() has it.
+// Calls start(Number<N>, Number<V>, Number<peels>, plan, grid, ranks). Short, aligned rows hold
+// four vectors per thread, all others `held` vectors or none. `apart` is as in visit_vectors().
 template<class T, int held, class Start>
 opdock::Status visit_shares(const opdock::Call &call, bool are_aligned, bool apart, int arrays, Start start) {
     const int64_t rows = row_count(*call.input(0)), n = row_size(*call.input(0));
@@ -152,7 +152,7 @@ opdock::Status visit_shares(const opdock::Call &call, bool are_aligned, bool apa
     }
     plan = plan_of(held);
     const int ranks = share_out(call, plan, rows, n / wide<T> + 2, held);
-    Grid grid = plan.grid(rows * ranks, arrays + 1); // another array for what a cluster exchanges
+    Grid grid = plan.grid(rows * ranks, arrays + 1); // one more array for the exchange in a cluster
     grid.cluster = ranks;
     return plan.held != 0 ? start(Number<wide<T>>{}, Number<held>{}, Number<1>{}, plan, grid, ranks)
                           : start(Number<wide<T>>{}, Number<0>{}, Number<1>{}, plan, grid, ranks);
@@ -181,7 +181,7 @@ opdock::Status backward(const opdock::Call &call) {
         const auto *grad = static_cast<const T *>(input_data(call, 0));
         const auto *output = static_cast<const T *>(input_data(call, 1));
         auto *grad_input = static_cast<T *>(output_data(call, 0));
-        // Both rows are held, which leaves registers for half as much of each.
+        // Both rows are held, so that registers have room for half as much of each.
         return visit_shares<T, 4>(
             call, all_aligned(grad, output, grad_input), are_apart(grad, output) || are_apart(grad, grad_input), 1,
             [&](auto N, auto V, auto peels, const RowPlan &plan, const Grid &grid, int ranks) {

@@ -1,14 +1,14 @@
 // moe_align, moe_permute and moe_unpermute, with the gradients of the latter two.
 //
-// Nothing that is on the device decides what is launched. What the host would refuse, as it does not see it, is left
-// out here: an expert that is none counts as dropped, a place outside the rows is neither read nor written.
+// Launches do not depend on data on the device. The host cannot check that data; invalid values are skipped here: an
+// invalid expert counts as dropped, and a place outside the rows is neither read nor written.
 #include "ops/ops.hpp"
 #include "rows.cuh"
 
 namespace gpu {
 namespace {
 
-// Choices that a block of moe_align has; threads of it.
+// Choices per block of moe_align; threads per block.
 constexpr int chunk = 1024, align_block = 256;
 
 struct Align {
@@ -19,11 +19,11 @@ struct Align {
         : choices(element_count(*problem.input(0))), chunks(std::max<int64_t>(1, ceil_div(choices, chunk))),
           experts(static_cast<int>(problem.get_int(0))) {}
 
-    // Those that there are, and the one that dropped choices go to.
+    // One per expert, and one for dropped choices.
     __host__ __device__ int buckets() const { return experts + 1; }
 };
 
-// The buckets that a block's choices go to; -1 behind the last one.
+// The buckets of a block's choices; -1 past the last choice.
 struct alignas(16) Buckets {
     int of[chunk];
 
@@ -37,7 +37,7 @@ struct alignas(16) Buckets {
         __syncthreads();
     }
 
-    // body(i) for the choices of a bucket, in their order. 16 are read at once.
+    // Calls body(i) for the choices of a bucket, in order. Reads 16 at a time.
     template<class Body>
     __device__ __forceinline__ void each(int bucket, int64_t choices, Body body) const {
         const int64_t left = choices - static_cast<int64_t>(blockIdx.x) * chunk;
@@ -58,7 +58,7 @@ struct alignas(16) Buckets {
     }
 };
 
-// counts[chunk][bucket]. A thread has every align_block-th bucket, and goes through all choices of the chunk.
+// Writes counts[chunk][bucket]. A thread has every align_block-th bucket, and scans all choices of the chunk.
 __global__ void __launch_bounds__(align_block) count_kernel(Align shape, const int32_t *indices, int *counts) {
     wait_for_earlier_kernels();
     __shared__ Buckets buckets;
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(align_block) count_kernel(Align shape, const i
     }
 }
 
-// From counts, where the choices of each chunk begin in their bucket; and where the buckets begin. One block, a thread
-// for each of as many buckets at a time.
+// Turns counts into the offsets of each chunk's choices in their bucket, and computes the starts
+// of the buckets. A single block, with one thread for each of up to 1024 buckets at a time.
 __global__ void __launch_bounds__(1024) starts_kernel(Align shape, int *counts, int32_t *starts) {
     wait_for_earlier_kernels();
     __shared__ int ends[1024];
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(1024) starts_kernel(Align shape, int *counts, 
         const int bucket = from + static_cast<int>(threadIdx.x);
         int mine = 0;
         if (bucket < shape.buckets()) {
-            constexpr int64_t batch = 32; // whose reads overlap
+            constexpr int64_t batch = 32; // these reads overlap
             for (int64_t c = 0; c < shape.chunks; c += batch) {
                 int *const of_chunks = counts + c * shape.buckets() + bucket;
                 int found[batch];
@@ -163,11 +163,11 @@ struct Choices {
         : tokens(places.shape[0]), n(rows.shape[1]), k(static_cast<int>(places.shape[1])) {}
 
     __host__ __device__ int64_t rows() const { return tokens * k; }
-    // Of a choice that is not dropped.
+    // True if the choice is not dropped.
     __device__ __forceinline__ bool has(int place) const { return place >= 0 && place < rows(); }
 };
 
-// A group of threads has a choice.
+// One group of threads per choice.
 template<class Bits>
 __global__ void __launch_bounds__(1024)
     permute_few_kernel(Choices shape, int64_t n, int threads, const Bits *input, const int32_t *places, Bits *output) {
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// A group of threads has a token, reads it once and writes its k rows.
+// One group of threads per token, which reads it once and writes its k rows.
 template<class Bits>
 __global__ void __launch_bounds__(1024)
     permute_kernel(Choices shape, int64_t n, int threads, const Bits *input, const int32_t *places, Bits *output) {
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// Without weights they are 1.
+// Missing weights count as 1.
 template<class T, int N>
 __global__ void __launch_bounds__(1024)
     sum_kernel(Choices shape, int threads, const T *input, const int32_t *places, const float *weights, T *output) {
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// A group of threads has a choice.
+// One group of threads per choice.
 template<class T, int N>
 __global__ void __launch_bounds__(1024)
     unpermute_bwd_kernel(Choices shape, int threads, const T *grads, const T *input, const int32_t *places,
@@ -311,7 +311,7 @@ opdock::Status permute(const opdock::Call &call) {
                                        : copy_rows<uint32_t>(call);
 }
 
-// visit(Number<N>, plan) for the shape's rows.
+// Calls visit(Number<N>, plan) for the shape's rows.
 template<class T, class Visitor, class... Pointers>
 opdock::Status visit_width(const opdock::Call &call, int64_t rows, int64_t n, Visitor visit, Pointers... pointers) {
     const int width = width_of<T>(n, all_aligned(pointers...));

@@ -23,7 +23,7 @@ struct Scale {
     };
 
     const float *scale;
-    int32_t *found_inf; // null when absent
+    int32_t *found_inf; // null if absent
 
     __device__ __forceinline__ ScaleNow now() const { return {*scale, false}; }
 
@@ -50,7 +50,7 @@ struct Scale {
             finite = finite && fabsf(values[k]) <= FLT_MAX; // false for NaN
         }
         if (!finite && found_inf != nullptr) {
-            *found_inf = 1; // the same from whoever writes it
+            *found_inf = 1; // all threads that write it write the same value
         }
     }
 };
@@ -67,8 +67,8 @@ opdock::Status scale(const opdock::Call &call) {
     });
 }
 
-// The sum of squares of a vector. It is taken in f32, and again in f64 where it passes the range of f32 at either end:
-// f64 for all elements would cost more than reading them.
+// The sum of squares of a vector: in f32, and again in f64 if it exceeds the range of f32
+// at either end. Using f64 for all elements would take longer than reading them.
 template<int n>
 __device__ __forceinline__ double squares(const float (&values)[n]) {
     float sum = 0;
@@ -88,7 +88,7 @@ __device__ __forceinline__ double squares(const float (&values)[n]) {
     return exact;
 }
 
-// The sum over the block, for thread 0; the others get parts of it. Any count of threads.
+// The block's sum, for thread 0; the other threads get partial sums. Works for any number of threads.
 __device__ __forceinline__ double sum_of_block(double value) {
     __shared__ double shared[1024];
     const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
@@ -105,7 +105,7 @@ __device__ __forceinline__ double sum_of_block(double value) {
     return shared[thread];
 }
 
-// Each block goes through every gridDim.x-th chunk and leaves one sum.
+// Each block loops over every gridDim.x-th chunk and writes one sum.
 template<int unroll, class T>
 __global__ void __launch_bounds__(most_threads<unroll>) squares_kernel(Table<1> table, int32_t chunks, double *sums) {
     wait_for_earlier_kernels();
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(norm_threads) norm_kernel(const double *sums, 
     }
 }
 
-// Blocks of one launch: they stay, eight on each compute unit.
+// Resident blocks of one launch, eight per compute unit.
 int64_t norm_blocks(const opdock::Problem &problem, int64_t chunks) {
     return std::min<int64_t>(chunks, 8 * static_cast<int64_t>(compute_units(problem)));
 }
@@ -166,7 +166,7 @@ int64_t norm_blocks(const opdock::Problem &problem, int64_t chunks) {
 // One f64 for each block of each launch.
 uint64_t norm_workspace(const opdock::Problem &problem) {
     const auto tensors = static_cast<int64_t>(problem.inputs_of(0).size());
-    // A launch more: a table may also be full by its chunks.
+    // One more launch, since a table may also be full because of its chunks.
     const int64_t launches = ceil_div(tensors, Table<1>::capacity) + 1;
     return static_cast<uint64_t>(launches * norm_blocks(problem, INT32_MAX)) * sizeof(double);
 }

@@ -1,5 +1,5 @@
-// rmsnorm_fwd, fused_add_rmsnorm_fwd and layernorm_fwd: a group of threads per row, one pass over memory for rows that
-// fit into its registers.
+// rmsnorm_fwd, fused_add_rmsnorm_fwd and layernorm_fwd: a group of threads
+// per row, in one pass over memory if the row fits into its registers.
 #include <cfloat>
 
 #include "normalization.cuh"
@@ -9,12 +9,12 @@
 namespace gpu {
 namespace {
 
-// The weights or the bias, as a thread needs them for its vectors of a row. Where registers allow it they are read when
-// this is made, before the reduction, and have come when that is done.
+// The weights or the bias for a thread's vectors of a row. If registers have room, the
+// constructor loads them, before the reduction, so that they have arrived when it is done.
 template<class U, int N, int V>
 class Weights {
     static constexpr bool is_early = V == 1 || V == 2;
-    static constexpr int step = N < wide<U> ? N : wide<U>; // elements that one access reads
+    static constexpr int step = N < wide<U> ? N : wide<U>; // elements per access
 
   public:
     template<class Row>
@@ -29,7 +29,7 @@ class Weights {
         }
     }
 
-    // Gives those of the thread's vector v, which is the row's vector i.
+    // Returns the weights for the thread's vector v, which is the row's vector i.
     template<class Index>
     __device__ __forceinline__ void get(int v, Index i, float (&to)[N]) const {
         if constexpr (is_early) {
@@ -54,7 +54,7 @@ struct Shape {
     bool zero_centered;
 };
 
-// The row that is normalized: the sum of two as it is stored, or the input alone.
+// The row to normalize: the sum of two rows, as it is stored, or the input alone.
 template<bool fused, int N, int V, class T>
 __device__ __forceinline__ Row<T, N, V> row_of_sum(const T *input, const T *residual, T *sum, int64_t n,
                                                    const Place &place) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ Row<T, N, V> row_of_sum(const T *input, const T *resi
             }
             store<N>(sum + i, both);
         });
-        return Row<T, N, 0>(sum, n, place); // each thread reads again what it wrote itself
+        return Row<T, N, 0>(sum, n, place); // each thread only reads what it wrote itself
     } else {
         Row<T, N, V> row(input, n, place);
         const Row<T, N, V> other(residual, n, place);
@@ -89,7 +89,7 @@ __device__ __forceinline__ Row<T, N, V> row_of_sum(const T *input, const T *resi
     }
 }
 
-// The squares of what is left without the mean.
+// The sum of squares of the elements minus the mean.
 template<class T, int N, int V>
 __device__ __forceinline__ float squares_around(float mean, const Row<T, N, V> &row) {
     float square = 0;
@@ -104,7 +104,7 @@ __device__ __forceinline__ float squares_around(float mean, const Row<T, N, V> &
 }
 
 // `residual` and `sum` are null for rmsnorm_fwd.
-// Rows are those of input, output, residual and sum.
+// Order of the tensors in `rows`: input, output, residual, sum.
 template<class T, class U, int N, int V, bool fused, class Rows>
 __global__ void __launch_bounds__(1024)
     rmsnorm_kernel(Shape shape, Rows rows, int threads, const T *input, const T *residual, const U *weight, T *output,
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(1024)
     });
 }
 
-// Rows are those of input and output.
+// Order of the tensors in `rows`: input, output.
 template<class T, class U, int N, int V, class Rows>
 __global__ void __launch_bounds__(1024)
     layernorm_kernel(Shape shape, Rows rows, int threads, const T *input, const U *weight, const U *bias, T *output,
@@ -174,15 +174,15 @@ __global__ void __launch_bounds__(1024)
     reduce<Sum>(sums, threads, shared);
     const float mean = sums[0] / count;
     float variance = sums[1] / count - mean * mean;
-    variance = variance <= 0.0f ? 0.0f : variance; // NaN stays
-    // Far from 0 that difference has lost digits, or the sum is out of range: the squares are summed again, of what is
-    // left without the mean.
+    variance = variance <= 0.0f ? 0.0f : variance; // NaN is kept
+    // If the mean is far from 0, the difference has lost digits, or the sum is out of
+    // range: the squares of the elements minus the mean are summed instead.
     const bool again = !(sums[1] <= 32.0f * count * variance && sums[1] <= FLT_MAX);
     if (any_that_reduces_along(again, threads)) {
         float square = squares_around(mean, x);
         x.stay_narrow();
         square = reduce<Sum>(square, threads, shared + 2 * most_warps);
-        variance = again ? square / count : variance; // what a row gets does not depend on its neighbours
+        variance = again ? square / count : variance; // a row's result does not depend on its neighbours
     }
     const float factor = rsqrtf(variance + shape.eps);
     if (place.exists && place.thread == 0) {
@@ -227,7 +227,7 @@ opdock::Status rmsnorm(const opdock::Call &call, const Rows &rows) {
         auto *sum = fused ? static_cast<T *>(output_data(call, 1)) : nullptr;
         auto *rsigma = static_cast<float *>(output_data(call, fused ? 2 : 1));
         const bool are_aligned = all_aligned(input, residual, weight, output, sum) && rows.fit(wide<T>);
-        // With two rows to hold, registers are left for half as much of each.
+        // Two rows are held, so that registers have room for half as much of each.
         constexpr int most_held = fused ? 4 : most_held_of<Rows>;
         const RowPlan plan =
             plan_rows(shape.n, width_of<T>(shape.n, are_aligned), knobs.threads, knobs.block, most_held);

@@ -1,9 +1,9 @@
 // rmsnorm_bwd, rmsnorm_bwd_add and layernorm_bwd.
 //
-// grad_weight and grad_bias are sums over rows. Where they are wanted and a row fits, one pass over all tensors makes
-// everything. Few rows are read twice instead, by blocks for rows and blocks for columns of one kernel: tensors that
-// small stay in the cache, and nothing waits for a second kernel. Where no sums are wanted, a group of threads has a
-// row, as forward; rows that do not fit take that kernel and another one that reads the inputs again.
+// grad_weight and grad_bias are sums over rows. If they are requested and a row fits, one pass over all tensors
+// computes everything. Few rows are instead read twice by a single kernel, with blocks for rows and blocks for columns:
+// such small tensors stay in the cache, and no second kernel has to wait. Without sums, a group of threads has a row,
+// as in the forward pass. Rows that do not fit take that kernel, and another one that reads the inputs again.
 #include <algorithm>
 
 #include "columns.cuh"
@@ -15,7 +15,7 @@
 namespace gpu {
 namespace {
 
-// Rows are those of grad, input, grad_input and add.
+// Order of the tensors in `rows`: grad, input, grad_input, add.
 template<class T, class U, int N, int V, Norm norm, class Rows>
 __device__ __forceinline__ void make_grad_input(const BwdArguments<T, U> &a, const Rows &rows, int threads) {
     __shared__ float shared[2 * most_warps];
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, 
     make_grad_input<T, U, N, V, norm>(a, rows, threads);
 }
 
-// A block has 128 bytes of each row, and each of its warps some rows. Null results are left out.
+// A block has 128 bytes of each row, and each of its warps has some of the rows. Null outputs are skipped.
 template<class T>
 constexpr int columns_of_block = 32 * (4 / sizeof(T));
 
@@ -103,7 +103,7 @@ __device__ __forceinline__ void make_grad_weight(const BwdArguments<T, U> &a, in
     }
 }
 
-// The first blocks have rows, the others columns.
+// The first blocks process rows, the others columns.
 template<class T, class U, int N, int V, Norm norm>
 __global__ void __launch_bounds__(1024)
     few_rows_kernel(BwdArguments<T, U> a, int threads, int64_t row_blocks, U *grad_weight, U *grad_bias) {
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(256)
 template<Norm norm>
 constexpr uint32_t weight_at = norm == Norm::rms ? 3 : 4;
 
-// A few_rows_kernel takes at most so many rows, and bytes of each tensor.
+// Limits of few_rows_kernel: rows, and bytes of each tensor.
 constexpr int64_t few_rows = 512, few_bytes = int64_t(4) << 20;
 
 template<Norm norm, class T, class U>
@@ -224,7 +224,7 @@ opdock::Status run_any(const opdock::Call &call) {
     }
 }
 
-// For whichever way the pointers' alignment leads to.
+// Enough for both paths, since the pointers' alignment chooses between them.
 template<Norm norm>
 uint64_t workspace_size(const opdock::Problem &problem) {
     if (!problem.has_output(1) && !(norm == Norm::layer && problem.has_output(2))) {

@@ -1,4 +1,4 @@
-// The files of this folder, each with the function that adds its ops to the plugin.
+// The files of this folder; each has a function that adds its ops to the plugin.
 #pragma once
 
 #include "implementation.hpp"

@@ -7,9 +7,9 @@
 namespace gpu {
 namespace {
 
-// What one step of Adam takes from device memory, computed once: there are pow and divisions of f64 in it.
+// Values that a step of Adam needs from device memory, computed once because of their pow and f64 divisions.
 struct alignas(16) AdamFactors {
-    float shrink;     // what is left of the parameters before the step
+    float shrink;     // factor of the parameters before the step
     float rate;       // lr / (1 - beta1^step)
     float root_scale; // 1 / sqrt(1 - beta2^step)
     int32_t skip;
@@ -22,7 +22,7 @@ __global__ void adam_begin_kernel(const float *lr, float *step, const int32_t *n
         *factors = {0, 0, 0, 1};
         return;
     }
-    // Nobody else reads step: the kernels that follow have the factors.
+    // No other thread reads step: the kernels that follow use the factors.
     *step += 1.0f;
     const double steps = *step, rate = *lr;
     *factors = {static_cast<float>(1 - rate * decay), static_cast<float>(rate / (1 - pow(beta1, steps))),
@@ -41,8 +41,8 @@ struct Adam {
     };
 
     float beta1, rest1;      // 1 - beta1
-    float beta2, root_rest2; // the root of 1 - beta2
-    float coupled_decay;     // of the parameters, added to their gradient; 0: they are not, whatever they are
+    float beta2, root_rest2; // the square root of 1 - beta2
+    float coupled_decay;     // of the parameters, added to their gradient; 0: not added, even if they are not finite
     float eps;
     const AdamFactors *factors;
 
@@ -64,10 +64,10 @@ struct Adam {
         for (int k = 0; k < n; ++k) {
             const float p = to_f32(held.param.elements[k]);
             const float own = to_f32(held.grad.elements[k]);
-            // 0 times NaN or an infinity would be in the averages for good.
+            // 0 times NaN or infinity would stay in the averages for good.
             const float g = coupled_decay == 0.0f ? own : fmaf(p, coupled_decay, own);
             const float m = fmaf(held.average.elements[k], beta1, g * rest1);
-            // Squared last, so that it overflows only where the average does.
+            // Squared last, so that it overflows only if the average does.
             const float part = g * root_rest2;
             const float v = fmaf(held.average_of_squares.elements[k], beta2, part * part);
             params[k] = fmaf(-now.rate, m / fmaf(sqrtf(v), now.root_scale, eps), p * now.shrink);
@@ -126,12 +126,12 @@ struct Sgd {
 
     float decay;
     float momentum;
-    float taken;       // how much of the gradient goes into the buffer
-    bool has_momentum; // or the buffers are not touched
-    bool reads_buffer; // the first run does not: there may be anything in it
+    float taken;       // fraction of the gradient that is added to the buffer
+    bool has_momentum; // if false, the buffers are not accessed
+    bool reads_buffer; // false in the first run, when the buffers are uninitialized
     bool nesterov;
     const float *lr;
-    const int32_t *noop; // null when absent
+    const int32_t *noop; // null if absent
 
     __device__ __forceinline__ SgdNow now() const { return {*lr, noop != nullptr && *noop != 0}; }
 

@@ -1,4 +1,4 @@
-// permute_021: squares of elements go through shared memory, so that both tensors are read and written row by row.
+// permute_021: square tiles go through shared memory, so that both tensors are accessed row by row.
 #include <algorithm>
 
 #include "launch.hpp"
@@ -9,7 +9,7 @@ namespace gpu {
 namespace {
 
 constexpr int side = 32; // of a square
-constexpr int lines = 8; // of a square that a block has at once
+constexpr int lines = 8; // rows of a square that a block processes at once
 
 struct Matrices {
     int64_t rows, columns; // of the input
@@ -20,7 +20,7 @@ template<class Bits>
 __global__ void __launch_bounds__(side *lines) permute_kernel(Matrices shape, const Bits *input, Bits *output) {
     wait_for_earlier_kernels();
     let_the_next_start(128);
-    __shared__ Bits square[side][side + 1]; // columns of it in as many banks
+    __shared__ Bits square[side][side + 1]; // padded, so that a column's elements are in different banks
     const int64_t of_matrix = shape.down * shape.across;
     const int64_t matrix = static_cast<int64_t>(blockIdx.x) / of_matrix;
     const int64_t place = static_cast<int64_t>(blockIdx.x) % of_matrix;

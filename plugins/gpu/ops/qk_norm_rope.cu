@@ -11,9 +11,9 @@ namespace gpu {
 namespace {
 
 constexpr int block_threads = 256;
-constexpr int64_t most_backward_dims = 1024; // of which eight groups have sums in shared memory
+constexpr int64_t most_backward_dims = 1024; // shared memory has room for the sums of eight groups
 
-// What the inputs are: the query, the key after it, their weights after them, and the gradients of both before all.
+// The order of the inputs: backward, both gradients first; then the query, the key, and their weights.
 struct Operands {
     uint32_t query;
     bool has_grad;
@@ -48,7 +48,7 @@ Heads<T, U> heads_of(const opdock::Call &call, const Operands &operands, uint32_
     return heads;
 }
 
-// True if all vectors of `n` elements of those heads are aligned.
+// True if all vectors of `n` elements of the heads are aligned.
 template<class T, class U>
 bool has_whole_vectors(const Heads<T, U> &heads, int n) {
     const auto fits = [=](const Steps &steps) { return steps.position % n == 0 && steps.row % n == 0; };
@@ -70,7 +70,7 @@ HeadShape shape_of(const opdock::Call &call, const Operands &operands, int width
     return shape;
 }
 
-// visit(shape, query, key, tables, Number<N>, interleaved, held), the latter as types.
+// Calls visit(shape, query, key, tables, Number<N>, interleaved, held), the last two as types.
 template<class Visitor>
 opdock::Status visit_heads(const opdock::Call &call, const Operands &operands, Visitor &&visit) {
     return visit_weighted(call.input(0)->dtype, call.input(operands.query + 2)->dtype, [&](auto t, auto u) {
@@ -111,7 +111,7 @@ opdock::Status forward(const opdock::Call &call) {
         });
 }
 
-// Blocks of the backward kernel, which go through the rows: some for each compute unit.
+// Blocks of the backward kernel, which loop over the rows: some per compute unit.
 int64_t backward_blocks(const opdock::Problem &problem) {
     const int64_t rows = std::max(row_count(*problem.input(0)), row_count(*problem.input(1)));
     return std::clamp<int64_t>(ceil_div(rows, 32), 1, int64_t(4) * compute_units(problem));

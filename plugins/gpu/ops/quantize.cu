@@ -7,14 +7,14 @@
 namespace gpu {
 namespace {
 
-// The larger of two magnitudes, NaN above all, as the bits of an f32: of numbers that are not negative they compare as
-// integers do, so that the order in which blocks come does not matter.
+// Atomic maximum of magnitudes, with NaN the largest. It compares them as integers: the bits of
+// nonnegative f32 have the same order, and the result does not depend on the order of the blocks.
 __device__ __forceinline__ void raise_amax(float *amax, float largest) {
     const float magnitude = largest != largest || *amax != *amax ? __uint_as_float(0x7fc00000u) : largest;
     atomicMax(reinterpret_cast<int *>(amax), __float_as_int(magnitude));
 }
 
-// A block's largest |input| goes to `amax` unless that is null.
+// A block's largest |input| goes to `amax` unless `amax` is null.
 template<class T, class F, int N, int unroll>
 __global__ void __launch_bounds__(1024)
     quantize_kernel(const T *input, const float *scale, F *output, float *amax, int64_t n) {
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// A vector is what 16 bytes of the wider side hold.
+// A vector is 16 bytes of the wider type.
 Grid grid_of(int64_t threads, int64_t n, int width, int unroll) {
     return {ceil_div(ceil_div(n, width), threads * unroll), static_cast<int>(threads)};
 }

@@ -1,5 +1,5 @@
-// quantize_1x128 and quantize_128x128. 32 threads have 128 elements of a row, four each; eight such groups are a block
-// of threads, which have eight rows with a scale each, or 16 rows each of one square.
+// quantize_1x128 and quantize_128x128. 32 threads have 128 elements of a row, four each. A block has eight such groups,
+// with eight rows and a scale for each, or with 16 rows per group of a single square.
 #include "ops/ops.hpp"
 #include "quantize.cuh"
 #include "rows.cuh"
@@ -8,12 +8,12 @@ namespace gpu {
 namespace {
 
 constexpr int side = 128, lanes = 32, groups = 8;
-constexpr int most_rows = 16; // of a group
+constexpr int most_rows = 16; // per group
 
 struct Blocks {
     int64_t rows, n;
-    int64_t across; // blocks of a row
-    bool vectors;   // four elements are read and written at once
+    int64_t across; // blocks per row
+    bool vectors;   // four elements are accessed at once
 };
 
 template<class T>
@@ -47,7 +47,7 @@ __device__ __forceinline__ void write_four(const Blocks &blocks, uint8_t *row, i
     }
 }
 
-// `count`: rows of a group that share a scale; those of all groups do if that is more than one.
+// `count`: rows per group. If it is more than one, all rows of all groups share a scale.
 template<class T, int count>
 __global__ void __launch_bounds__(lanes *groups)
     quantize_blocks_kernel(Blocks blocks, Code code, const T *input, uint8_t *output, float *scales) {

@@ -1,5 +1,5 @@
-// rmsnorm_quantize and silu_and_mul_quantize: a group of threads per row, one pass over memory for rows that fit into
-// its registers. What is quantized is made twice from these, the same bits each time.
+// rmsnorm_quantize and silu_and_mul_quantize: a group of threads per row, in one pass over memory if the
+// row fits into its registers. The values to quantize are computed twice, with the same bits each time.
 #include "activation.cuh"
 #include "normalization.cuh"
 #include "ops/ops.hpp"
@@ -16,7 +16,7 @@ struct Quantized {
     float *scales;
 };
 
-// each(body) calls body(element, N values) for what the thread has of the row.
+// each(body) calls body(element, N values) for the thread's part of the row.
 template<int N, class Each>
 __device__ __forceinline__ void quantize_row(const Quantized &to, const Place &place, int threads, float *shared,
                                              Each each) {

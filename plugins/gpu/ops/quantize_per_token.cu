@@ -1,4 +1,4 @@
-// quantize_per_token: a group of threads per row, one pass over memory for rows that fit into its registers.
+// quantize_per_token: a group of threads per row, in one pass over memory if the row fits into its registers.
 #include "ops/ops.hpp"
 #include "quantize.cuh"
 #include "rows.cuh"

@@ -1,5 +1,5 @@
-// fused_rope_fwd and fused_rope_bwd, rope_positions and rope_positions_bwd, of one tensor and of two (*_qk_*), which
-// one kernel rotates.
+// fused_rope_fwd and fused_rope_bwd, rope_positions and rope_positions_bwd, for one tensor
+// and for two (*_qk_*), all with one kernel.
 #include "rope.cuh"
 
 #include <string>
@@ -17,7 +17,7 @@ std::string odd(int64_t rotated) {
            "; dimensions are rotated in pairs, so it must be even";
 }
 
-// What follows the tensors that are rotated: the angles, or positions and two tables.
+// Number of inputs after the rotated tensors: the angles, or the positions and two tables.
 template<class Source>
 inline constexpr uint32_t source_inputs = std::is_same_v<Source, Angles> ? 1 : 3;
 
@@ -26,7 +26,7 @@ uint32_t tensor_count(const opdock::Problem &problem) {
     return problem.c().n_inputs - source_inputs<Source>;
 }
 
-// Numbers of threads are below 2^31, those of a position at least.
+// Keeps thread numbers below 2^31, at least those of a single position.
 opdock::Status has_small_positions(const opdock::Problem &problem, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
         const DLTensor &tensor = *problem.input(i);
@@ -59,7 +59,7 @@ opdock::Status supports_tables(const opdock::Problem &problem) {
     return status.ok() ? has_small_positions(problem, tensor_count<Tables>(problem)) : std::move(status);
 }
 
-// Of one position: the rows of all batches. They are dense, and in at most two dims.
+// The rows of all batches of one position. They are dense, and in at most two dims.
 RowSteps rows_of_position(const DLTensor &tensor) {
     DLTensor position = tensor;
     ++position.shape;
@@ -93,12 +93,12 @@ int64_t rotated_dims(const opdock::Call &call) {
     return (std::is_same_v<Source, Angles> ? 1 : 2) * row_size(*call.input(call.c().n_inputs - 1));
 }
 
-// True if all vectors of `n` elements of a tensor are aligned once the first one is.
+// True if all vectors of `n` elements of a tensor are aligned whenever the first one is.
 bool has_vectors_of(int64_t n, const Steps &steps) {
     return steps.position % n == 0 && steps.batch % n == 0 && steps.row % n == 0;
 }
 
-// The tensors of a call that are rotated: one or two, none of them empty.
+// The rotated tensors of a call: one or two, none of them empty.
 struct Which {
     uint32_t of[2], count;
 };
@@ -128,7 +128,7 @@ Rotation<T> rotation_of(const opdock::Call &call, const Which &which, bool trans
     return all;
 }
 
-// Shares the work out to threads that have up to `unroll` rows of a column.
+// Distributes the work over threads, each with up to `unroll` rows of a column.
 template<class T>
 void share_out(Rotation<T> &all, int dims, int N, int unroll, bool in_place) {
     uint32_t lanes = 0;
@@ -148,7 +148,7 @@ opdock::Status launch_rope(const opdock::Call &call, Rotation<T> &all, int dims,
     share_out(all, dims, N, unroll, in_place);
     const auto source = source_of<Source>(call);
     const uint32_t of_group = all.lanes.divisor * all.columns.divisor, groups = all.groups;
-    const uint32_t most = std::max(1u, (1u << 30) / of_group); // groups of a launch: a thread's number is below 2^31
+    const uint32_t most = std::max(1u, (1u << 30) / of_group); // groups per launch: keeps thread numbers below 2^31
     for (all.first_group = 0; all.first_group < groups; all.first_group += all.groups) {
         all.groups = std::min(most, groups - all.first_group);
         all.threads = all.groups * of_group;
@@ -168,7 +168,7 @@ opdock::Status rotate(const opdock::Call &call, const Which &which, bool transpo
     const auto dims = static_cast<int>(row_size(*call.output(which.of[0])));
     constexpr int vector = 4;
     bool in_place = true, has_vectors = dims % vector == 0 && all.rotated / 2 % vector == 0;
-    int64_t threads = 0; // that each have one vector of two elements and its partners
+    int64_t threads = 0; // with one vector of two elements, and their partners, each
     for (const Rotated<T> &tensor : all.of) {
         in_place = in_place && tensor.input == tensor.output;
         has_vectors = has_vectors && has_vectors_of(vector, tensor.from) && has_vectors_of(vector, tensor.to) &&
@@ -178,7 +178,7 @@ opdock::Status rotate(const opdock::Call &call, const Which &which, bool transpo
     if (!has_vectors) {
         return launch_rope<T, 1, 4, interleaved, false, Source>(call, all, dims, in_place, 128);
     }
-    // All of them run at once: what counts is how soon the first one is done.
+    // All of them run at once, so the time of a single thread matters.
     if (threads <= 512 * static_cast<int64_t>(compute_units(call))) {
         return launch_rope<T, 2, 1, interleaved, false, Source>(call, all, dims, in_place, 256);
     }

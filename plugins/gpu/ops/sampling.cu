@@ -7,7 +7,7 @@
 namespace gpu {
 namespace {
 
-// Filters that are absent leave all.
+// Absent filters keep everything.
 struct Filters {
     const int32_t *k;
     const float *p;
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(sampling_threads)
         indices[row] = found;
     }
     if (blocks_of_row > 1) {
-        wait_for_cluster(); // nobody reads what another block has had
+        wait_for_cluster(); // no block still reads another one's memory
     }
 }
 
@@ -45,7 +45,7 @@ opdock::Status supports(const opdock::Problem &problem) {
     return {};
 }
 
-// So many that all rows are in work at once.
+// As many as possible with all rows in flight at once.
 int blocks_for_row(const opdock::Problem &problem, int64_t rows, int64_t n) {
     int blocks = 1;
     while (has_clusters(problem) && blocks < 8 && rows * blocks * 2 <= compute_units(problem) &&

@@ -1,5 +1,5 @@
-// The scaled softmaxes, forward and backward: a group of threads per row, one pass over memory for rows that fit into
-// its registers.
+// The scaled softmaxes, forward and backward: a group of threads per
+// row, in one pass over memory if the row fits into its registers.
 #include "exp_sum.cuh"
 #include "ops/ops.hpp"
 #include "row_batches.cuh"
@@ -10,17 +10,17 @@ namespace {
 
 enum class Keys {
     all,
-    causal, // the last query sees all keys, each one before it one less
+    causal, // the last query sees all keys, and each earlier one sees one key less
     masked,
 };
 
 struct Softmax {
     int64_t rows, n;
-    int64_t queries;      // of the last but one dim
-    int64_t rows_of_mask; // that share one
+    int64_t queries;      // size of the last but one dim
+    int64_t rows_of_mask; // rows that share one
     float scale;
 
-    // How many keys a row sees, the mask aside.
+    // The number of keys that a row sees, ignoring the mask.
     template<Keys keys>
     __device__ __forceinline__ int64_t seen(int64_t row) const {
         return keys == Keys::causal ? max(row % queries + 1 + n - queries, int64_t(0)) : n;
@@ -35,13 +35,13 @@ __device__ __forceinline__ int64_t whole_vectors(int64_t n) {
     return (n + N - 1) / N * N;
 }
 
-// A bit for each of the N keys from `i` on that is not among the first `seen`, of which i is one.
+// Sets the bits of those of the N keys from `i` on that are not among the first `seen`; key i is among them.
 template<int N>
 __device__ __forceinline__ unsigned past(int64_t i, int64_t seen) {
     return i + N <= seen ? 0u : ~0u << static_cast<int>(seen - i);
 }
 
-// A bit for each of N keys that the mask hides.
+// Sets the bits of those of the N keys that the mask hides.
 template<int N>
 __device__ __forceinline__ unsigned flagged(const Vector<uint8_t, N> &mask) {
     unsigned bits = 0;
@@ -52,14 +52,14 @@ __device__ __forceinline__ unsigned flagged(const Vector<uint8_t, N> &mask) {
     return bits;
 }
 
-// The row of a group of threads, or none. With a negative scale the elements are those of -x, and the scale its
-// magnitude.
+// The row of a group of threads, or none. With a negative scale,
+// elements are negated, and the scale is its absolute value.
 template<class T, int N, Keys keys>
 struct SoftmaxRow {
     Place place;
     const T *input;
     T *output;
-    int64_t n, seen, end; // the latter: as many as are read, in whole vectors
+    int64_t n, seen, end; // end: elements that are read, in whole vectors
     const uint8_t *mask;
     bool negative;
     float factor;
@@ -72,7 +72,7 @@ struct SoftmaxRow {
           mask(keys == Keys::masked && place.exists ? masks + shape.row_of_mask(place.row) * n : nullptr),
           negative(shape.scale < 0.0f), factor(fabsf(shape.scale) * log2_e) {}
 
-    // A bit for each of the N keys from i on that is not seen.
+    // Sets the bits of those of the N keys from i on that are not seen.
     __device__ __forceinline__ unsigned hidden_at(int64_t i) const {
         if constexpr (keys == Keys::causal) {
             return past<N>(i, seen);
@@ -92,7 +92,7 @@ __device__ __forceinline__ void clear_hidden(float (&y)[N], unsigned hidden) {
     }
 }
 
-// The row is read twice.
+// Reads the row twice.
 template<class T, int N, Keys keys>
 __device__ __forceinline__ void forward_in_batches(const SoftmaxRow<T, N, keys> &of, int threads, float *shared) {
     const auto each = [&](auto body) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ void forward_in_batches(const SoftmaxRow<T, N, keys> 
         values[1] = mine.sum;
     });
     const Exponential of_all(of.factor, total[0]);
-    const float scale = 1.0f / total[1]; // of nothing but minus infinity no number, as it should be
+    const float scale = 1.0f / total[1]; // NaN for a row of minus infinity only, as intended
     visit_range(of_all, [&](auto is_in_range) {
         each([&](int64_t i, const float(&x)[N], unsigned hidden) {
             float y[N];
@@ -132,7 +132,7 @@ __device__ __forceinline__ void forward_in_batches(const SoftmaxRow<T, N, keys> 
     });
 }
 
-// A row in registers. What the mask says is read once; where keys end is known without a register for each vector.
+// A row in registers. The mask is read once; the end of the keys takes no register per vector.
 template<class T, int N, int V, Keys keys>
 struct HeldRow {
     const SoftmaxRow<T, N, keys> &of;
@@ -177,11 +177,11 @@ struct HeldRow {
 template<class T, int N, int V, Keys keys>
 __device__ __forceinline__ void forward_held(const SoftmaxRow<T, N, keys> &of, int threads, float *shared) {
     HeldRow<T, N, V, keys> held(of);
-    // Exponentials are relative to the thread's own largest element first, so that the group meets once.
+    // Exponentials are first relative to the thread's own largest element, so that the group synchronizes once.
     ExpSum mine;
     mine.largest = held.largest();
     held.row.stay_narrow();
-    // Where registers are enough, exponentials are computed once.
+    // If there are enough registers, exponentials are computed only once.
     constexpr bool kept = V * N <= 32;
     float keep[kept ? V : 1][N];
     const Exponential mine_only(of.factor, mine.largest);
@@ -210,7 +210,7 @@ __device__ __forceinline__ void forward_held(const SoftmaxRow<T, N, keys> &of, i
             for (int k = 0; k < N; ++k) {
                 e[k] *= scale;
             }
-            if (total.sum == 0.0f) { // nothing but minus infinity, which is no number from itself
+            if (total.sum == 0.0f) { // a row of minus infinity only: -inf - -inf is NaN
 #pragma unroll
                 for (int k = 0; k < N; ++k) {
                     e[k] = NAN;
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(1024)
     };
     if constexpr (V == 0) {
         const auto each = [&](auto body) {
-            constexpr int of_each = batch / 2; // of both rows as many as elsewhere of one
+            constexpr int of_each = batch / 2; // both rows together as many as elsewhere one
             in_batches<N, of_each>(end, place, [&](int64_t from, int64_t count) {
                 const Row<T, N, of_each> g(grad + from, count, place), y(output + from, count, place);
                 g.each(y, [&](int64_t i, const float(&a)[N], const float(&b)[N]) { body(from + i, a, b); });
@@ -347,7 +347,7 @@ opdock::Status backward(const opdock::Call &call) {
         const auto *output = static_cast<const T *>(input_data(call, 1));
         auto *grad_input = static_cast<T *>(output_data(call, 0));
         const int width = width_of<T>(shape.n, all_aligned(grad, output, grad_input));
-        // Both rows are held, which leaves registers for half as much of each.
+        // Both rows are held, so that registers have room for half as much of each.
         constexpr int most_held = 4;
         const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block, most_held);
         return visit_plan<T>(plan, [&](auto N, auto V) {

@@ -1,9 +1,9 @@
-// topk: a block per row, or, of few rows, a cluster of blocks, each of which finds the largest k of its part.
+// topk: a block per row, or, for few rows, a cluster of blocks, each of which finds the largest k of its part.
 //
-// A block gathers the elements that are not less than a bound, and sorts them. Of the largest elements of groups of
-// threads, of which there are at least twice as many as k, the k-th is such a bound, and few elements are between it
-// and the k-th of all. Where they are too many, or k is large, the bound is found digit by digit from the top, from
-// counts in shared memory of how many elements have each digit, until a block can sort those that are not less.
+// A block gathers and sorts the elements that are not less than a bound. With the maximum of each of at least 2 k
+// groups of threads, the k-th largest maximum is such a bound, and few elements lie between it and the k-th largest
+// element. If they are too many, or k is large, the bound is found digit by digit from the top, by counting in shared
+// memory how many elements have each digit, until a block can sort the elements that are not less than the bound.
 #include "choice.cuh"
 #include "clusters.cuh"
 #include "ops/ops.hpp"
@@ -12,17 +12,17 @@
 namespace gpu {
 namespace {
 
-constexpr int most_k = 2048;                      // and keys that a block sorts
-constexpr int digits = 256, copies = 16;          // of the counts of digits
-constexpr int most_bounded = most_k / most_ranks; // k up to which groups of threads have a bound
+constexpr int most_k = 2048;                      // also the number of keys that a block sorts
+constexpr int digits = 256, copies = 16;          // of the counts per digit
+constexpr int most_bounded = most_k / most_ranks; // largest k for which groups of threads give a bound
 
-// The bits of an order that a T has; the others are the same for all of a sign.
+// The bits of order_of() that depend on a value of type T; the others follow from its sign.
 template<class T>
 inline constexpr uint32_t significant = sizeof(T) == 4            ? 0xffffffffu
                                         : std::is_same_v<T, bf16> ? 0xffff0000u
                                                                   : 0xffffe000u;
 
-// An element and its place as one number, not 0, the larger the sooner it comes: NaN first, equals by place.
+// An element and its place as one nonzero number, larger for elements that come sooner: NaN first, ties by place.
 template<class T>
 __device__ __forceinline__ uint64_t key_of(float element, int64_t place) {
     return static_cast<uint64_t>(order_of(element) & significant<T>) << 32 |
@@ -33,7 +33,7 @@ __device__ __forceinline__ int64_t place_of(uint64_t key) {
     return static_cast<int64_t>(0xffffffffu - static_cast<uint32_t>(key));
 }
 
-// body(place in the row of the first, elements as f32) for what a thread has of a part.
+// Calls body(index of the first, elements as f32) for a thread's elements of a part.
 template<class T, class Body>
 __device__ __forceinline__ void each_element(const T *row, Part part, Body body) {
     const Vectors<wide<T>, true> vectors(row + part.begin, part.n);
@@ -42,16 +42,16 @@ __device__ __forceinline__ void each_element(const T *row, Part part, Body body)
                     [&](int64_t i, const auto &elements) { body(part.begin + i, elements); });
 }
 
-// What is known of the smallest key that is taken.
+// The known part of the smallest key that is taken.
 struct Threshold {
-    uint64_t key = 0, known = 0; // known: its bits that are
-    uint32_t wanted;             // of the elements that begin so
-    uint32_t above = 0;          // elements whose keys are larger whatever follows
-    bool is_enough = false;      // they and those that begin so are as many as a block sorts, or fewer
+    uint64_t key = 0, known = 0; // `known` masks the bits of `key` that are known
+    uint32_t wanted;             // elements to take from those that begin with the known bits
+    uint32_t above = 0;          // elements whose keys are larger in any case
+    bool is_enough = false;      // a block can sort these and the ones that begin with the known bits
 };
 
-// Adds one to the count of the digit of each element that begins as the threshold does. Digits are often alike, and
-// atomics on one address wait for each other: neighbours have other copies of the counts.
+// Counts the digits of the elements that begin as the threshold does. Digits are often equal, and atomics
+// on one address wait for each other, so neighbouring threads use different copies of the counts.
 template<class T>
 __device__ __forceinline__ void count_digits(const Threshold &threshold, int shift, const T *row, Part part,
                                              uint32_t *counts) {
@@ -81,7 +81,7 @@ __device__ __forceinline__ void count_digits(const Threshold &threshold, int shi
     });
 }
 
-// The next digit. `counts` has digits * copies; all threads of the block, as many as digits or more, call it.
+// Finds the next digit. `counts` has digits * copies elements; all threads of the block (at least `digits`) call it.
 template<class T>
 __device__ __forceinline__ void narrow_down(Threshold &threshold, int shift, const T *row, Part part,
                                             uint32_t *counts) {
@@ -96,12 +96,12 @@ __device__ __forceinline__ void narrow_down(Threshold &threshold, int shift, con
     uint32_t count = 0;
     if (thread < digits) {
         for (int c = 0; c < copies; ++c) {
-            count += counts[thread * copies + (c + thread) % copies]; // of other banks
+            count += counts[thread * copies + (c + thread) % copies]; // avoids bank conflicts
         }
         sums[thread] = count;
     }
     __syncthreads();
-    // sums[d]: of the counts from d on.
+    // sums[d]: the sum of the counts from d on.
     for (int step = 1; step < digits; step *= 2) {
         const uint32_t further = thread + step < digits ? sums[thread + step] : 0;
         __syncthreads();
@@ -124,10 +124,10 @@ __device__ __forceinline__ void narrow_down(Threshold &threshold, int shift, con
     threshold.wanted -= chosen[1];
     threshold.above += chosen[1];
     threshold.is_enough = threshold.above + chosen[2] <= most_k;
-    __syncthreads(); // until nobody needs the counts, and what was chosen
+    __syncthreads(); // until no thread uses the counts and `chosen` any more
 }
 
-// The largest first; `size` is a power of two.
+// Sorts the largest first; `size` is a power of two.
 __device__ __forceinline__ void sort_keys(uint64_t *keys, int size) {
     for (int run = 2; run <= size; run *= 2) {
         for (int step = run / 2; step > 0; step /= 2) {
@@ -151,8 +151,8 @@ __device__ __forceinline__ uint64_t shuffled(uint64_t key, int mask) {
     return half(key >> 32) << 32 | half(key);
 }
 
-// A key that at least k elements of the part are not less than, and as many as a block sorts at most. `counts` has
-// digits * copies.
+// Returns a key such that the elements that are not less number at least k, and at most as many as a block sorts.
+// `counts` has digits * copies elements.
 template<class T>
 __device__ __noinline__ uint64_t least_of(uint32_t k, const T *row, Part part, uint32_t *counts) {
     Threshold threshold;
@@ -170,7 +170,7 @@ __device__ __noinline__ uint64_t least_of(uint32_t k, const T *row, Part part, u
     return threshold.key;
 }
 
-// A key that at least k elements of the part are not less than, of k <= most_bounded and half of the threads.
+// Returns a key that at least k elements of the part reach, for k <= most_bounded and at most half of the threads.
 template<class T>
 __device__ __forceinline__ uint64_t bound_of(int k, const T *row, Part part, uint64_t *keys) {
     const int thread = thread_in_block(), threads = threads_of_block();
@@ -193,11 +193,11 @@ __device__ __forceinline__ uint64_t bound_of(int k, const T *row, Part part, uin
     __syncthreads();
     sort_keys(keys, groups);
     const uint64_t bound = keys[k - 1];
-    __syncthreads(); // until nobody needs the keys
+    __syncthreads(); // until no thread uses the keys any more
     return bound;
 }
 
-// Puts the keys from `bound` on into `keys`, as long as there is room, and returns how many there are.
+// Stores the keys that are at least `bound` in `keys`, as long as there is room, and returns their total number.
 template<class T>
 __device__ __forceinline__ int gather(uint64_t bound, const T *row, Part part, uint64_t *keys) {
     __shared__ int gathered;
@@ -223,7 +223,7 @@ __device__ __forceinline__ int gather(uint64_t bound, const T *row, Part part, u
     return count;
 }
 
-// Sorts the first `count` of them.
+// Sorts the first `count` keys.
 __device__ __forceinline__ void sort_some(uint64_t *keys, int count) {
     int size = 1;
     while (size < count) {
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(1024)
     topk_kernel(int64_t n, int k, int ranks, const T *input, T *values, int64_t *indices) {
     wait_for_earlier_kernels();
     let_the_next_start(128);
-    __shared__ uint64_t keys[most_k]; // or counts
+    __shared__ uint64_t keys[most_k]; // also used for counts
     static_assert(digits * copies * sizeof(uint32_t) <= sizeof(keys));
     const int rank = static_cast<int>(blockIdx.x) & (ranks - 1);
     const auto row_index = static_cast<int64_t>(blockIdx.x >> (31 - __clz(ranks)));
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(1024)
         for (int i = k + thread_in_block(); i < ranks * k && rank == 0; i += threads_of_block()) {
             keys[i] = load_from_cluster(keys + i % k, i / k);
         }
-        wait_for_cluster(); // nobody reads what another block has had
+        wait_for_cluster(); // no block still reads another one's memory
         if (rank != 0) {
             return;
         }
@@ -280,7 +280,7 @@ opdock::Status supports(const opdock::Problem &problem) {
                                                    : opdock::unsupported("it needs rows of fewer than 2^31 elements");
 }
 
-// So many blocks that most of the device is at work, and each has more than k elements.
+// As many blocks as keep most of the device busy, each with more than k elements.
 int blocks_for_row(const opdock::Problem &problem, int64_t rows, int64_t n, int64_t k) {
     int blocks = 1;
     while (has_clusters(problem) && 2 * blocks * k <= most_k && blocks < most_ranks &&
@@ -299,7 +299,7 @@ opdock::Status run(const opdock::Call &call) {
     const int ranks = blocks_for_row(call, rows, n, k);
     return visit_floating(call.input(0)->dtype, [&](auto t) {
         using T = typename decltype(t)::type;
-        // A batch of vectors each. Blocks are small where there are many: one sorts while others read.
+        // One batch of vectors per thread. With many blocks, they are small: one sorts while others read.
         const int64_t most = rows * ranks <= compute_units(call) ? 1024 : 512;
         const int64_t threads = next_power_of_two(ceil_div(n, int64_t(batch) * wide<T> * ranks));
         Grid grid = {rows * ranks, static_cast<int>(std::clamp<int64_t>(threads, digits, most))};

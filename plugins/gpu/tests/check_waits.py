@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every kernel begins with wait_for_earlier_kernels(), as launch.hpp asks: any other may read too early.
+"""Checks that every kernel begins with wait_for_earlier_kernels(), as launch.hpp requires: others may read too early.
 
-Only statements may come before it that give a constant what place_of() or a function *_by_parameters returns.
+The only statements allowed before it initialize a constant with what place_of() or a function *_by_parameters returns.
 """
 import pathlib
 import re

@@ -1,4 +1,4 @@
-// Which attentions go to cuDNN, and what is said where cuDNN is not there; neither needs a GPU.
+// Checks which attentions go to cuDNN, and the message if cuDNN is missing; neither needs a GPU.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ opdock_value attribute(uint32_t type, int64_t i, double f = 0) {
     return value;
 }
 
-// A call of attention_fwd, or of attention_bwd, that cuDNN takes; each test changes something.
+// A call of attention_fwd, or of attention_bwd, that cuDNN supports; each test modifies it.
 struct Attention {
     bool is_backward = false;
     int64_t b = 2, s = 128, h = 8, k = 128, g = 2, d = 64, e = 64;
@@ -32,7 +32,7 @@ struct Attention {
     double soft_cap = 0;
     int64_t gap_of_query = 0, gap_of_lse = 0; // elements between rows
 
-    // Empty when it goes to cuDNN.
+    // Empty if the call goes to cuDNN.
     std::string why_not() const {
         const Shape query = {b, s, h, d}, key = {b, k, g, d}, value = {b, k, g, e}, output = {b, s, h, e},
                     lse = {b, h, s}, absent = {};
@@ -90,7 +90,7 @@ struct Attention {
     }
 };
 
-// Of both ops, when they agree.
+// The reason for both ops, which must agree.
 template<class Change>
 std::string why_not(const Change &change) {
     Attention forward, backward;

@@ -1,4 +1,4 @@
-// cudnn_api.hpp beside NVIDIA's header, where that is: each number that the two name is the same.
+// Compares cudnn_api.hpp with NVIDIA's header, if that is installed: each number that both name must be the same.
 #if __has_include(<cudnn_graph.h>) && __has_include(<cuda_runtime_api.h>)
 #include <cudnn_graph.h>
 

@@ -1,4 +1,4 @@
-// Division by multiplying, by which the threads of rope's kernel find where they stand.
+// Division by multiplication, which the threads of rope's kernel use to find their part of the work.
 #include <cstdint>
 #include <random>
 #include <vector>

@@ -1,4 +1,4 @@
-// The emulated block: what its threads get from each other, and what is said of waits that never end.
+// The emulated block: values exchanged by its threads, and the reports of waits that never end.
 #include <cmath>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// exp_sum.cuh in an emulated block.
+// Tests exp_sum.cuh in an emulated block.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,7 +16,7 @@ using gpu::Exponential;
 using gpu::ExpSum;
 using gpu::Relative;
 
-// Next to where offsets leave the range, on either side: log2_e times these is about 2^20.
+// On both sides of the point where offsets leave the range: log2_e times these is about 2^20.
 const std::vector<float> at_end_of_range = {726814.0625f, 726815.5f, 726816.9375f, 726817.0f,
                                             726817.25f,   726818.5f, 726819.375f,  726821.0f};
 
@@ -29,8 +29,8 @@ double exact_sum(const std::vector<float> &elements) {
     return sum;
 }
 
-// What every thread of a group gets for its row, whose elements its threads share, relative to the largest itself; a
-// group for each row.
+// The sum that every thread of a group gets for its row, relative to the
+// largest element; each row has a group, whose threads share the elements.
 std::vector<std::vector<double>> gathered_sums(const std::vector<std::vector<float>> &rows, int group, int warp_size) {
     const int threads = static_cast<int>(rows.size()) * group;
     std::vector<std::vector<double>> sums(rows.size(), std::vector<double>(static_cast<size_t>(group)));
@@ -53,7 +53,7 @@ std::vector<std::vector<double>> gathered_sums(const std::vector<std::vector<flo
     return sums;
 }
 
-// Of one thread that has all of the row.
+// The same for a single thread that has the whole row.
 double gathered_sum(const std::vector<float> &elements) {
     return gathered_sums({elements}, 1, 32).front().front();
 }
@@ -79,7 +79,7 @@ TEST_CASE("a sum of exponentials is right where elements leave the range of thei
 }
 
 TEST_CASE("two sums, each in its own way, become one where one of them is out of range") {
-    // Of one element each, as the thread that has it sees it: 1 but for how the offset is rounded.
+    // The sum of one element, as its thread computes it: 1, except for the rounding of the offset.
     const auto of_one = [](float element) { return ExpSum{element, Exponential(gpu::log2_e, element).of_from()}; };
     for (const float sign : {1.0f, -1.0f}) {
         for (const float a : at_end_of_range) {
@@ -103,7 +103,7 @@ TEST_CASE("a group gets the same sum of exponentials in each of its threads, and
             const std::vector<float> nothing(4, -std::numeric_limits<float>::infinity());
             const int rows_of_block = std::max(4, warp_size / group);
             std::vector<std::vector<float>> rows(static_cast<size_t>(rows_of_block), near);
-            rows[1] = at_end_of_range; // which its neighbours are not
+            rows[1] = at_end_of_range; // unlike the rows of its neighbours
             rows[2] = {1e30f, 3.0f, 1e30f};
             rows[3] = nothing;
             const auto sums = gathered_sums(rows, group, warp_size);

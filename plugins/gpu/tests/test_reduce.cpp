@@ -1,4 +1,4 @@
-// reduce.cuh in an emulated block.
+// Tests reduce.cuh in an emulated block.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Different in each thread, of both signs, and not exact in sums.
+// Different in each thread, of both signs, and with inexact sums.
 float value_of(int i) {
     return static_cast<float>(std::sin(1.0 + 3.7 * i)) * static_cast<float>(1 + i % 13);
 }
@@ -25,7 +25,7 @@ std::uint32_t bits_of(float value) {
     return bits;
 }
 
-// What each thread of a block ends with.
+// The results of each thread of a block.
 struct Results {
     int group;
     int threads;
@@ -43,7 +43,7 @@ Results reduce_in_block(int group, int threads, int warp_size) {
          {&results.sum, &results.largest, &results.with_nan, &results.first_of_two, &results.second_of_two}) {
         list->resize(static_cast<size_t>(threads));
     }
-    // One after another, in two halves of the memory in turn.
+    // Successive reductions alternate between two halves of the memory.
     const std::string wrong = emulated::run_block(threads, warp_size, 4 * gpu::most_warps, [&](int i, float *shared) {
         float *other = shared + 2 * gpu::most_warps;
         const auto at = static_cast<size_t>(i);
@@ -61,8 +61,8 @@ Results reduce_in_block(int group, int threads, int warp_size) {
     return results;
 }
 
-// Groups of every power of two, several to a block where it has room for more than one. Made once: a thousand threads
-// that wait for each other take their time.
+// Groups of every power of two, several per block if there is room. Computed only once,
+// since a thousand threads that wait for each other are slow.
 void for_each_block(const std::function<void(const Results &)> &check) {
     static const std::vector<Results> blocks = [] {
         std::vector<Results> all;

@@ -1,4 +1,4 @@
-// Where row_steps() finds a tensor's rows.
+// Tests the row locations that row_steps() finds in a tensor.
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -16,7 +16,7 @@ DLTensor tensor_of(Sizes &shape, Sizes &strides) {
             0};
 }
 
-// Of row `r` in row-major order, by its index in each dim.
+// Offset of row `r` in row-major order, computed from its index in each dim.
 int64_t offset_of(const DLTensor &tensor, int64_t r) {
     int64_t offset = 0;
     for (int d = tensor.ndim - 2; d >= 0; --d) {
@@ -42,7 +42,7 @@ TEST_CASE("rows of slices of larger tensors are found, with two steps between th
     std::mt19937 random(seed);
     const auto below = [&](uint32_t end) { return static_cast<int64_t>(random() % end); };
     for (int turn = 0; turn < 2000; ++turn) {
-        // Dims that lie dense in one another, but for one gap between two of them and one behind the rows.
+        // Dense dims, except for one gap between two of them and one after each row.
         const auto rank = static_cast<size_t>(1 + below(5));
         const auto gap_at = static_cast<size_t>(below(static_cast<uint32_t>(rank)));
         Sizes shape(rank), strides(rank);
@@ -63,7 +63,7 @@ TEST_CASE("rows that need a third step are declined, and so are rows whose eleme
     CHECK_FALSE(gpu::row_steps(tensor_of(shape, strides)));
     Sizes matrix = {4, 3}, transposed = {1, 4};
     CHECK_FALSE(gpu::row_steps(tensor_of(matrix, transposed)));
-    Sizes column = {4, 1}, apart = {1, 4}; // rows of one element have no distance
+    Sizes column = {4, 1}, apart = {1, 4}; // for rows of one element, the element stride does not matter
     check_rows(tensor_of(column, apart));
 }
 

@@ -25,7 +25,7 @@ Status gradient(const Call &call) {
     });
 }
 
-// grad_bias sums what grad_input is before it is rounded.
+// grad_bias sums grad_input before it is rounded.
 template<double (*slope)(double)>
 Status gradient_with_bias(const Call &call) {
     return visit_floating(call.input(0)->dtype, [&](auto tag) {

@@ -14,7 +14,7 @@ using opdock::TensorView;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Queries [query, query + queries) and keys [key, key + keys) of one batch that belong together.
+// Queries [query, query + queries) and keys [key, key + keys) of one batch that belong to one sequence.
 struct Sequence {
     std::int64_t batch, query, queries, key, keys;
 };
@@ -27,19 +27,19 @@ struct Attention {
     double scale, soft_cap;
     bool causal;
     std::int64_t left, right;
-    std::int64_t heads, heads_per_key; // query heads, and how many of them go with one key head
+    std::int64_t heads, heads_per_key; // query heads, and the number of them that share a key head
 
     // The keys that query i of a sequence sees.
     Range seen(std::int64_t i, std::int64_t queries, std::int64_t keys) const {
         const std::int64_t position = i + keys - queries;
         std::int64_t end = causal ? std::min(keys, position + 1) : keys;
-        // A window past all keys may be too large to add.
+        // Adding a window larger than the sequence could overflow.
         if (right >= 0)
             end = std::min(end, position + std::min(right, queries + keys) + 1);
         const std::int64_t begin = left >= 0 ? std::max<std::int64_t>(position - std::min(left, queries + keys), 0) : 0;
         return {std::min(begin, std::max<std::int64_t>(end, 0)), std::max<std::int64_t>(end, 0)};
     }
-    // z without the bias.
+    // The score z without the bias.
     double score(const Doubles &query, const Doubles &key) const {
         const double z = scale * std::inner_product(query.begin(), query.end(), key.begin(), 0.0);
         return soft_cap > 0 ? soft_cap * std::tanh(z / soft_cap) : z;
@@ -56,7 +56,7 @@ Attention attention_of(const Problem &problem, std::int64_t heads, std::int64_t 
     return a;
 }
 
-// The attributes of the ops over whole sequences.
+// Reads the attributes of the ops over whole sequences.
 Attention attention_of(const Problem &problem, const DLTensor &query, const DLTensor &key) {
     Attention a = attention_of(problem, query.shape[2], key.shape[2], query.shape[3]);
     a.causal = problem.get_bool(1);
@@ -66,8 +66,8 @@ Attention attention_of(const Problem &problem, const DLTensor &query, const DLTe
     return a;
 }
 
-// Of the op whose first sequence tensor, the query, is input `first`, and whose starts are inputs `starts` and the
-// next.
+// Reads the arguments of an op whose query is input `first`, and whose starts are inputs `starts` and `starts` +
+// 1.
 template<std::uint32_t starts>
 Status check_starts(const Problem &problem) {
     if (problem.has_input(starts) != problem.has_input(starts + 1))
@@ -86,7 +86,7 @@ Status check_starts(const char *name, TensorView<const std::int32_t> starts, std
     return {};
 }
 
-// Each batch is a sequence, or the starts tell where one begins.
+// Finds the sequences: each batch is one, or the starts tell where each begins.
 Status find_sequences(const Call &call, std::uint32_t first, std::uint32_t starts, std::vector<Sequence> &sequences) {
     const DLTensor &query = *call.input(first);
     const DLTensor &key = *call.input(first + 1);
@@ -112,7 +112,7 @@ void fill(TensorView<T> tensor, T value) {
             tensor[i] = value;
 }
 
-// Scores become weights, which sum to 1; the log of the sum of their exponentials is returned.
+// Turns scores into weights that sum to 1, and returns the logarithm of the sum of their exponentials.
 double to_weights(Doubles &z) {
     double largest = -infinity;
     for (const double one : z)
@@ -143,7 +143,7 @@ void add_scaled(Doubles &to, double factor, const Doubles &from) {
         to[i] += factor * from[i];
 }
 
-// The output of one query over `keys` keys, of which take_key(j) and take_value(j) give one. Returns lse.
+// Computes the output of one query over `keys` keys; take_key(j) and take_value(j) return key and value j. Returns lse.
 template<class Score, class TakeValue>
 double attend(const Range &seen, Score score, TakeValue take_value, Doubles &output) {
     Doubles z;
@@ -197,7 +197,7 @@ Status attention_fwd(const Call &call) {
     });
 }
 
-// The gradients of the keys and values of one key head of a sequence, in rows.
+// The gradients of the keys and values of one key head of a sequence, by row.
 struct KeyGradients {
     std::vector<Doubles> key, value;
 
@@ -254,7 +254,7 @@ class Backward {
             const Doubles v = row_of(value_, one.batch, one.key + j, g);
             const double score = a_.score(q, k);
             const double above = score + (bias_ ? wide(bias_(one.batch, h, at, one.key + j)) : 0) - lse;
-            const double weight = std::exp(above > 0 ? 0 : above); // NaN remains
+            const double weight = std::exp(above > 0 ? 0 : above); // NaN is kept
             if (weight == 0) // a bias of minus infinity hides a key, whatever the gradient is
                 continue;
             const double slope = weight * (std::inner_product(grad.begin(), grad.end(), v.begin(), 0.0) - projection);
@@ -288,7 +288,7 @@ Status attention_bwd(const Call &call) {
     });
 }
 
-// Every page that a sequence has tokens in is one of the cache, and there are enough of them.
+// Checks that every page with tokens of a sequence is a page of the cache, and that the table has enough pages.
 Status check_pages(const Call &call) {
     const auto table = call.input<const std::int32_t>(3);
     const auto lengths = call.input<const std::int32_t>(4);

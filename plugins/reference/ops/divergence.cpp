@@ -7,7 +7,7 @@ namespace reference {
 
 namespace {
 
-// term(x, y) of log-probabilities x and a target y, by row; the loss of a row is their sum.
+// Sums term(x, y) over each row of log-probabilities x and targets y; the sum is the loss of the row.
 template<class Term>
 Status divergence(const Call &call, Term term) {
     return visit_floating(call.input(0)->dtype, [&](auto tag) {
@@ -25,7 +25,7 @@ Status divergence(const Call &call, Term term) {
     });
 }
 
-// The product, and 0 where the weight is 0: there a logarithm may be infinite.
+// Returns the product, or 0 if the weight is 0, because the logarithm may be infinite there.
 double weighed(double weight, double value) {
     return weight == 0 ? 0 : weight * value;
 }

@@ -21,7 +21,7 @@ std::array<std::uint32_t, 2> halves(std::uint64_t number) {
     return {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)};
 }
 
-// Which elements of a tensor are kept, by their row-major position.
+// Decides which elements of a tensor are kept, by their row-major position.
 class Draw {
   public:
     Draw(opdock::TensorView<const std::int64_t> rng_state, double p)

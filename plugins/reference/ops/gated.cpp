@@ -6,7 +6,7 @@ namespace reference {
 
 namespace {
 
-// The gradients of the two things that go into a gate.
+// The gradients of the two inputs of a gate.
 struct Gradients {
     double first, second;
 };
@@ -32,7 +32,7 @@ struct ClampedSwiglu {
 
     explicit ClampedSwiglu(const Call &call) : limit(call.get_float(0)), alpha(call.get_float(1)) {}
 
-    double below(double first) const { return first > limit ? limit : first; } // a NaN stays one
+    double below(double first) const { return first > limit ? limit : first; } // NaN is kept
     double within(double second) const { return second < -limit ? -limit : below(second); }
 
     double output(double first, double second) const {

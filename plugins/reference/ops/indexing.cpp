@@ -85,7 +85,7 @@ Status topk(const Call &call) {
     });
 }
 
-// In place, over those that `order` begins with.
+// Softmax in place over the first logits of `order`.
 void softmax_over(std::vector<double> &logits, const std::vector<std::int32_t> &order) {
     const double largest = order.empty() ? 0 : logits[static_cast<std::size_t>(order.front())];
     double sum = 0;

@@ -17,8 +17,8 @@ struct Sizes {
     std::int64_t rows, columns, depth;
 };
 
-// store(i, j, the dot product of two vectors), of which take_x(i, to) and take_w(j, to) give one each. Widening costs
-// more than multiplying: a panel of the second ones is widened once and meets every one of the first.
+// Calls store(i, j, dot product of x[i] and w[j]) for vectors from take_x(i, to) and take_w(j, to). Widening costs more
+// than multiplying, so a panel of the second vectors is widened once and multiplied with every first one.
 template<class TakeX, class TakeW, class Store>
 void multiply(const Sizes &sizes, std::int64_t panel_rows, TakeX take_x, TakeW take_w, Store store) {
     std::vector<Doubles> panel;
@@ -38,7 +38,7 @@ void multiply(const Sizes &sizes, std::int64_t panel_rows, TakeX take_x, TakeW t
     }
 }
 
-// Column j of the rows of a tensor, whatever its rank.
+// Column j of the rows of a tensor of any rank.
 template<class T>
 void widen_column(TensorView<const T> tensor, std::int64_t j, Doubles &to) {
     to.resize(static_cast<std::size_t>(tensor.rows()));
@@ -128,7 +128,7 @@ Status linear_wgrad(const Call &call) {
     });
 }
 
-// weight_scale_of(row, column) and input_scale_of(row, column) are the scales of an element.
+// input_scale_of(row, column) and weight_scale_of(row, column) return the scale of an element.
 template<class InputScaleOf, class WeightScaleOf>
 Status multiply_float8(const Call &call, InputScaleOf input_scale_of, WeightScaleOf weight_scale_of) {
     return opdock::visit_float8(call.input(0)->dtype, [&](auto f) {
@@ -176,7 +176,7 @@ Status linear_fp8_block(const Call &call) {
         [&](std::int64_t n, std::int64_t p) { return wide(weight_scale(n / 128, p / 128)); });
 }
 
-// Starts of groups of rows: they begin with 0, do not fall and end within the rows.
+// Checks the starts of groups of rows: they begin with 0, do not decrease and end within the rows.
 Status check_starts(TensorView<const std::int32_t> starts, std::int64_t rows) {
     for (std::int64_t i = 0; i < starts.numel(); ++i) {
         const std::int64_t least = i == 0 ? 0 : starts[i - 1], most = i == 0 ? 0 : rows;
@@ -195,7 +195,7 @@ void clear_behind(std::int64_t end, TensorView<T> output) {
             output(r, i) = T();
 }
 
-// Rows of x by group, times the group's weight along its rows, or down them.
+// Multiplies the rows of x, group by group, with the group's weight along its rows, or down them.
 template<class T>
 void multiply_groups(TensorView<const T> x, TensorView<const T> weight, TensorView<const std::int32_t> starts,
                      bool down, TensorView<T> output) {

@@ -20,7 +20,7 @@ Options options_of(const Call &call) {
     return {call.get_int(0), call.get_float(1)};
 }
 
-// Every target is a class or ignore_index. Asked before anything is written.
+// Checks that every target is a class or ignore_index. Called before anything is written.
 Status check_targets(TensorView<const std::int64_t> target, std::int64_t classes, const Options &options) {
     for (std::int64_t r = 0; r < target.numel(); ++r)
         if (target[r] != options.ignore_index && (target[r] < 0 || target[r] >= classes))
@@ -35,7 +35,7 @@ double log_sum_exp(const std::vector<double> &logits) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     double largest = -infinity;
     for (double logit : logits)
-        largest = logit > largest || std::isnan(logit) ? logit : largest; // from a NaN on it is one
+        largest = logit > largest || std::isnan(logit) ? logit : largest; // once NaN, it stays NaN
     if (largest == -infinity)                                             // no class is possible, or there is none
         return -infinity;
     double sum = 0;
@@ -46,16 +46,16 @@ double log_sum_exp(const std::vector<double> &logits) {
 
 double loss_of(const std::vector<double> &logits, double lse, std::int64_t target, double smoothing) {
     const double loss = lse - logits[static_cast<std::size_t>(target)];
-    if (smoothing == 0) // 0 times a logit of minus infinity is no number
+    if (smoothing == 0) // 0 times a logit of minus infinity would be NaN
         return loss;
     double sum = 0;
     for (double logit : logits)
         sum += logit;
-    // Differences first: the loss of a single class is 0.
+    // Subtract first, so that the loss of a single class is 0.
     return (1 - smoothing) * loss + smoothing * (lse - sum / static_cast<double>(logits.size()));
 }
 
-// Logits become the gradient of their loss, times a factor.
+// Replaces logits by the gradient of their loss, times a factor.
 void make_gradient(std::vector<double> &logits, double lse, std::int64_t target, const Options &options,
                    double factor) {
     const double others = options.smoothing / static_cast<double>(logits.size());

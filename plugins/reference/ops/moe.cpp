@@ -9,7 +9,7 @@ namespace {
 
 using opdock::TensorView;
 
-// Added to sums of scores that are divided by.
+// Added to sums of scores before dividing by them.
 constexpr double least_sum = 1e-20;
 
 Status topk_sigmoid_fwd(const Call &call) {
@@ -85,7 +85,7 @@ Status moe_align(const Call &call) {
                                             std::to_string(indices[i]) +
                                             "; expected less than experts = " + std::to_string(call.get_int(0)));
     std::int32_t place = 0;
-    // Each expert takes its choices in turn; the last one, which is none, those that are dropped.
+    // Each expert takes its choices in order; a last, virtual expert takes the dropped choices.
     for (std::int64_t expert = 0; expert <= call.get_int(0); ++expert) {
         starts[expert] = place;
         for (std::int64_t i = 0; i < indices.numel(); ++i) {
@@ -129,7 +129,7 @@ Status moe_permute(const Call &call) {
     });
 }
 
-// The sum over each token's choices of their rows, times their weights where there are any.
+// Sums the rows of each token's choices, times their weights if there are weights.
 template<class T>
 void sum_choices(TensorView<const T> rows, TensorView<const std::int32_t> places, TensorView<const float> weights,
                  TensorView<T> output) {

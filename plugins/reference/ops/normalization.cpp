@@ -21,7 +21,7 @@ Status for_dtypes(const DLTensor *rows, const DLTensor *weight, Function functio
     });
 }
 
-// Of an empty row: 0, so that its rsigma is the finite 1 / sqrt(eps).
+// The mean of an empty row is 0, so that its rsigma is the finite 1 / sqrt(eps).
 double mean(const Doubles &x) {
     return x.empty() ? 0 : std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
 }
@@ -43,7 +43,7 @@ double reciprocal_deviation(const Doubles &centered, double eps) {
     return 1 / std::sqrt(mean_product(centered, centered) + eps);
 }
 
-// load(r, x) puts row r into x.
+// load(r, x) reads row r into x.
 template<class T, class Load>
 void rmsnorm_rows(TensorView<T> output, TensorView<float> rsigma, const Doubles &g, double eps, Load load) {
     Doubles x;
@@ -58,7 +58,7 @@ void rmsnorm_rows(TensorView<T> output, TensorView<float> rsigma, const Doubles 
     }
 }
 
-// Both norms: an absent mu means that rows are not centered.
+// Backward pass of both norms: if mu is absent, rows are not centered.
 template<class T, class U>
 struct Backward {
     TensorView<const T> grad, input, add; // add may be absent
@@ -102,7 +102,7 @@ struct Backward {
     }
 };
 
-// Both ops without mu: what comes after the rows is one parameter further with `add`.
+// Both ops without mu: with `add`, the parameters after the rows move by one.
 Status rmsnorm_backward(const Call &call, bool with_add) {
     const std::uint32_t rsigma = with_add ? 3 : 2, weight = rsigma + 1;
     return for_dtypes(call.input(0), call.input(weight), [&](auto t, auto u) {
@@ -148,7 +148,7 @@ Status fused_add_rmsnorm_fwd(const Call &call) {
             for (std::size_t i = 0; i < x.size(); ++i) {
                 const auto at = static_cast<std::int64_t>(i);
                 to[at] = rounded<T>(wide(a[at]) + wide(b[at]));
-                x[i] = wide(to[at]); // what the backward pass will see, and what rmsnorm_fwd of an add would give
+                x[i] = wide(to[at]); // as the backward pass will see it, and as rmsnorm_fwd of an add would
             }
         });
     });
@@ -262,7 +262,7 @@ struct Channels {
         return {input.shape[0], input.shape[1], groups, n};
     }
     std::int64_t size_of_group() const { return channels / groups * n; }
-    // Of element i of group number `group` of all of the batch.
+    // Channel of element i of group `group`, where groups are counted over the whole batch.
     std::int64_t channel(std::int64_t group, std::int64_t i) const {
         return (group % groups * size_of_group() + i) / n;
     }

@@ -1,4 +1,4 @@
-// Each file of this folder registers its ops, with their kernels. The formulas stand beside the ops' signatures, in
+// Each file of this folder registers its ops, with their kernels. The formulas are beside the ops' signatures, in
 // opdock/ops/.
 #pragma once
 
@@ -14,8 +14,8 @@ using opdock::Call;
 using opdock::Problem;
 using opdock::Status;
 
-// Dtypes of T; of T and U, where weights or parameters have one of their own; of what is quantized, and back. f64 is
-// for checks of gradients by differences; what signatures say is f32, such as statistics and losses, remains so.
+// Dtype tuples: T; T and U for weights or parameters with their own dtype; then those of quantize and dequantize. f64
+// is for gradient checks by finite differences; what signatures fix as f32, such as statistics and losses, stays f32.
 inline constexpr const char *any_float = "f32|f16|bf16|f64";
 inline constexpr const char *weighted = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32|f64,f64";
 inline constexpr const char *optimized = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32";
@@ -38,15 +38,15 @@ class Plugin {
 
     void add(const opdock::OpDeclaration &op, const char *dtypes, opdock_kernel kernel,
              decltype(opdock_impl::supports) supports = nullptr);
-    // One with knobs: what implementation() gives, and these.
+    // Adds an implementation with knobs, based on implementation().
     void add(const opdock::OpDeclaration &op, const opdock::Impl &impl);
     static opdock::Impl implementation(const char *dtypes, opdock_kernel kernel);
-    // The op, whose T and U may be f64 as well.
+    // The op with f64 added to the dtypes of T and U.
     opdock::OpDeclaration with_f64(const opdock::OpDeclaration &op);
 
   private:
     opdock::Registry &registry_;
-    std::deque<std::string> signatures_; // the registry refers to them
+    std::deque<std::string> signatures_; // the registry keeps references to them
 };
 
 void add_activation(Plugin &plugin);

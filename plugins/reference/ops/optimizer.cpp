@@ -12,7 +12,7 @@ bool is_noop(const Call &call, std::uint32_t parameter) {
     return noop && noop[0] != 0;
 }
 
-// work(tag of T, tag of U, item) for each tensor of the lists grads and params, the first two parameters.
+// Calls work(tag of T, tag of U, item) for each tensor of the lists grads and params, the first two parameters.
 template<class Work>
 void for_each_param(const Call &call, Work work) {
     std::uint32_t item = 0;

@@ -11,7 +11,7 @@ namespace reference {
 
 namespace {
 
-// NaN where either is.
+// Returns NaN if either argument is NaN.
 float larger(float a, float b) {
     return std::isnan(a) || a >= b ? a : b;
 }
@@ -68,7 +68,7 @@ struct EightBits<std::int8_t> {
     }
 };
 
-// The scale of some elements, from the largest magnitude of them.
+// The scale of a group of elements, from their largest magnitude.
 template<class F>
 float scale_for(double largest) {
     return rounded<float>(largest / EightBits<F>::largest);
@@ -83,7 +83,7 @@ double largest_of(double largest, double x) {
     return std::isnan(largest) || largest >= std::abs(x) ? largest : std::abs(x);
 }
 
-// Blocks of so many rows and columns; scales are the elements of the second output, in order.
+// Quantizes blocks of the given number of rows and columns; the second output holds their scales, in order.
 template<class T, class F>
 void quantize_blocks(const Call &call, std::int64_t block_rows, std::int64_t block_columns, std::int64_t across) {
     const auto input = call.input<const T>(0);
@@ -145,7 +145,7 @@ Status quantize_128x128(const Call &call) {
     return quantize_in_blocks(call, 128, 128, (row_size(call) + 127) / 128);
 }
 
-// make(r, row) puts row r into `row`.
+// make(r, row) writes row r to `row`.
 template<class Make>
 Status quantize_made_rows(const Call &call, Make make) {
     return opdock::visit_float8(call.output(0)->dtype, [&](auto f) {

@@ -20,7 +20,7 @@ std::string odd(std::int64_t rotated) {
     return "freqs: dims rotate in pairs, so its last dimension must be even; found " + std::to_string(rotated);
 }
 
-// A cosine and a sine for each dim that turns.
+// The cosine and sine of each rotated dim.
 struct Turns {
     std::vector<double> cosines, sines;
     bool interleaved;
@@ -28,7 +28,7 @@ struct Turns {
     Turns(std::int64_t dims, bool is_interleaved)
         : cosines(static_cast<std::size_t>(dims)), sines(cosines.size()), interleaved(is_interleaved) {}
 
-    // body(i, j) for the dims of each pair.
+    // Calls body(i, j) for the dims of each pair.
     template<class Body>
     void each_pair(Body body) const {
         const std::size_t pairs = cosines.size() / 2;
@@ -55,7 +55,7 @@ void turn_backward(std::vector<double> &row, const Turns &turns) {
 
 using Turn = void (*)(std::vector<double> &, const Turns &);
 
-// Turns the rows of input `which` into those of that output; load(row, turns) is called before each of them.
+// Rotates the rows of input `which` into the same output; load(row, turns) is called before each row.
 template<class Load>
 Status turn_rows(const Call &call, std::uint32_t which, Turn turn, Turns turns, Load load) {
     return visit_floating(call.input(which)->dtype, [&](auto tag) {
@@ -106,7 +106,7 @@ Status supports_positions(const Problem &problem) {
                : Status();
 }
 
-// What a rope with positions takes last: these, and the tables.
+// The last inputs of a rope with positions: the positions and the tables.
 class Tables {
   public:
     Tables(const Call &call, bool interleaved)
@@ -148,7 +148,7 @@ class Tables {
     std::vector<std::int64_t> positions_;
 };
 
-// `count` tensors.
+// Rotates `count` tensors.
 template<Turn turn, std::uint32_t count>
 Status rotate_to_positions(const Call &call) {
     const Tables tables(call, call.get_bool(0));
@@ -217,7 +217,7 @@ void norm_and_rotate_bwd(const Call &call, std::uint32_t which, const Tables &ta
         narrow(sums, grad_weight.row(0));
 }
 
-// The dtype of the weights is that of the input before the positions.
+// The dtype of the weights is the dtype of the input before the positions.
 template<bool is_backward>
 Status qk_norm_rope(const Call &call) {
     const Tables tables(call, call.get_bool(1));

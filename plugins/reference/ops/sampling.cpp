@@ -14,7 +14,7 @@ std::uint64_t high_half(std::uint64_t product) {
     return product >> 32;
 }
 
-// Of a logit beside the largest one of its row.
+// The weight of a logit, relative to the largest one of its row.
 std::uint64_t weight_of(float logit, float largest) {
     if (std::isnan(logit) || (std::isinf(logit) && logit < 0))
         return 0;
@@ -38,7 +38,7 @@ std::uint64_t high_word(std::uint64_t a, std::uint64_t b) {
     return (a >> 32) * (b >> 32) + high_half(middle) + high_half(low_a * (b >> 32) + (middle & 0xffffffff));
 }
 
-// Up to which sum of weights before it a logit is left: of 2^32 times them, the rest of the division counts as one.
+// A logit is kept if the weights before it sum to less than this. The product is divided by 2^32 and rounded up.
 std::uint64_t least_sum(float p, std::uint64_t sum) {
     if (!(p < 1))
         return sum;
@@ -54,7 +54,7 @@ std::uint64_t random_number(opdock::TensorView<const std::int64_t> rng_state, st
     return words[0] | std::uint64_t(words[1]) << 32;
 }
 
-// `k` is at least 1, and at most as many as there are logits.
+// `k` is at least 1, and at most the number of logits.
 std::int64_t draw(const std::vector<float> &logits, std::size_t k, float p, std::uint64_t number) {
     std::vector<std::size_t> order(logits.size());
     std::iota(order.begin(), order.end(), std::size_t(0));

@@ -7,7 +7,7 @@ namespace reference {
 
 namespace {
 
-// hidden(r, i) says whether row r may not see key i. A row that sees nothing is all zeros.
+// hidden(r, i) returns true if row r may not see key i. A row that sees nothing is all zeros.
 template<class Hidden>
 Status softmax(const Call &call, Hidden hidden) {
     return visit_floating(call.input(0)->dtype, [&](auto tag) {
@@ -34,7 +34,7 @@ Status softmax(const Call &call, Hidden hidden) {
     });
 }
 
-// Whether key i comes after what row r, of the last two dimensions, is aligned with: the last row with the last key.
+// Returns a predicate: true if key i comes after the key that row r is aligned with. The last row has the last key.
 auto later_keys(const DLTensor &input) {
     const std::int64_t queries = input.shape[input.ndim - 2];
     const std::int64_t keys = input.shape[input.ndim - 1];

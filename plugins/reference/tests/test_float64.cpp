@@ -19,7 +19,7 @@ T of_bits(std::uint16_t bits) {
     return value;
 }
 
-// Every finite value but the largest, with its neighbour above and the point between them.
+// Checks every finite value but the largest, its upper neighbour, and the midpoint between them.
 template<class T, class Check>
 void for_each_pair(std::uint16_t largest, Check check) {
     for (std::uint16_t bits = 0; bits < largest; ++bits) {

@@ -4,7 +4,7 @@
 
 namespace {
 
-// What the heuristic chooses for a weight of n rows of k elements.
+// The heuristic's choice for a weight of n rows of k elements.
 std::int64_t panel_rows(std::int64_t n, std::int64_t k) {
     std::int64_t shape[] = {n, k};
     DLTensor weight = {};

@@ -1,5 +1,5 @@
-// A stand-in for libtvm_ffi.so with the functions that the plugin uses and those that kernels.c does. FAKE_MINOR is its
-// version, WITHOUT_STREAMS leaves out what sets them.
+// A stand-in for libtvm_ffi.so with the functions that the plugin and kernels.c use. FAKE_MINOR is its version;
+// WITHOUT_STREAMS omits the function that sets streams.
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -24,7 +24,7 @@ using tvm_ffi::Handle;
 using tvm_ffi::Value;
 using SafeCall = int (*)(void *self, const Value *arguments, std::int32_t count, Value *result);
 
-// An object of the stand-in: a module has `library`, a function the rest.
+// An object of the stand-in: a module has `library`, a function has the other fields.
 struct Thing {
     tvm_ffi::Object header;
     SafeCall call;
@@ -53,7 +53,7 @@ int raise(const std::string &kind, const std::string &message) {
 Value object_of(std::int32_t type, SafeCall call, void *library) {
     Value value = {};
     value.type = type;
-    value.object = new Thing{{1, type, 0, nullptr}, call, library}; // for good
+    value.object = new Thing{{1, type, 0, nullptr}, call, library}; // never freed
     return value;
 }
 

@@ -1,4 +1,4 @@
-/* A module of tvm-ffi in plain C: what it exports, and what it takes, are all that makes it one. */
+/* A tvm-ffi module in plain C: only its exports and their arguments make it a module. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -71,7 +71,7 @@ FUNCTION(rmsnorm) {
     return 0;
 }
 
-/* raise(kind): an error of this kind; of no kind a status alone. */
+/* raise(kind): raises an error of this kind; without a kind, only returns a status. */
 FUNCTION(raise) {
     (void)self, (void)count, (void)result;
     if (*arguments[0].as.text != '\0')
@@ -79,7 +79,7 @@ FUNCTION(raise) {
     return -1;
 }
 
-/* look(seen, first, ...): of each argument its type and value, of tensors pointer and rank; then the stream. */
+/* look(seen, first, ...): records the type and value of each argument, pointer and rank of tensors; then the stream. */
 FUNCTION(look) {
     const DLTensor *seen = arguments[0].as.tensor;
     int64_t *to = (int64_t *)seen->data;

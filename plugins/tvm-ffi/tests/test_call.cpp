@@ -1,5 +1,5 @@
-// Calls of a module's functions through a host: the plugin that plugin-pack made of kernels.yaml, with whichever
-// libtvm_ffi.so the dynamic loader finds.
+// Calls of a module's functions through a host: the plugin that plugin-pack made from kernels.yaml, with the
+// libtvm_ffi.so that the dynamic loader finds.
 #include <atomic>
 #include <bit>
 #include <cstdlib>
@@ -22,7 +22,7 @@ opdock::Host made_host() {
         {.modules = {KERNELS_PLUGIN, NPU_PLUGIN}, .prefix = "TVM_FFI_TEST_", .log = [](int32_t, std::string_view) {}});
 }
 
-// What acme.look saw, in its order.
+// The values that acme.look recorded, in its order.
 struct Look {
     explicit Look(DLDevice device = {kDLCPU, 0})
         : first(data.data(), opdock::f32, {2, 3, 4}, device), second(more.data(), opdock::f32, {4}, device),
@@ -132,7 +132,7 @@ TEST_CASE("dims of '...' are one where the manifest flattens, and what the funct
     rmsnorm({input, weight}, {output, nullptr}, {{"eps", 0.0}});
     CHECK(y == std::vector<float>(24, 3));
     const opdock::Tensor row(x.data(), opdock::f32, {4}), row_output(y.data(), opdock::f32, {4});
-    rmsnorm({row, weight}, {row_output, nullptr}); // no dims at all are one of size 1
+    rmsnorm({row, weight}, {row_output, nullptr}); // a tensor without dims is passed with one dim of size 1
     const opdock::Tensor none(nullptr, opdock::f32, {0, 4});
     rmsnorm({none, weight}, {none, nullptr}); // the function is not called
 

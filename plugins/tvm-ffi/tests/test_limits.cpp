@@ -17,7 +17,7 @@ Term number(std::int64_t value) {
     return {Term::Kind::number, value, ""};
 }
 
-// Whether the left expression is that number, where n is 7 and k is not bound.
+// True if the left expression equals that number, with n = 7 and k unbound.
 bool is(std::vector<Term> left, std::int64_t right) {
     return holds({"", Limit::Kind::equal, std::move(left), {{number(right)}}},
                  [](const std::string &name) { return name == "n" ? 7 : -1; });

@@ -1,4 +1,4 @@
-// What the plugin declares of tvm-ffi's interface is what its header says, where that is installed.
+// Compares the plugin's declarations of tvm-ffi's interface with its header, if that is installed.
 #include <doctest/doctest.h>
 
 #include "tvm_ffi_api.hpp"
@@ -29,7 +29,7 @@ static_assert(int{tvm_ffi::type_none} == int{kTVMFFINone} && int{tvm_ffi::type_i
               int{tvm_ffi::type_raw_text} == int{kTVMFFIRawStr} &&
               int{tvm_ffi::type_object} == int{kTVMFFIStaticObjectBegin});
 
-// The same return type and the same number of parameters, each as large.
+// Checks for the same return type and the same number of parameters, with equal sizes.
 template<class Ours, class Theirs>
 constexpr bool alike = false;
 template<class Result, class... Ours, class... Theirs>

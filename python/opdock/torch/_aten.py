@@ -1,4 +1,4 @@
-"""Torch's own ops through opdock's, for all of a program, with torch's kernels as the last of each chain."""
+"""Routes torch's own ops of a whole program through opdock's, with torch's kernels as the last of each chain."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -13,10 +13,10 @@ from ._schema import FLOATS
 
 @dataclass(frozen=True)
 class _Rule:
-    """An op of torch, and what opdock has for it."""
+    """An op of torch and the opdock op that replaces it."""
 
     ops: tuple[str, ...]
-    # Gives None for a call that opdock's op does not compute.
+    # Returns None for a call that opdock's op does not compute.
     call: Callable[..., Any]
 
 
@@ -66,7 +66,7 @@ def _layer_norm(x: torch.Tensor, shape: Any, weight: Any, bias: Any, eps: float)
     if len(shape) != 1 or weight is None or bias is None or not _is_plain(x, weight, bias):
         return None
     y, mean, rstd = overload("layernorm_fwd", True)(x, weight, bias, eps=eps)
-    # Torch keeps statistics with a last dim of 1, in x's dtype on the CPU.
+    # Torch keeps statistics with a last dim of 1, and on the CPU in x's dtype.
     dtype = x.dtype if x.device.type == "cpu" else torch.float32
     return y, mean.unsqueeze(-1).to(dtype), rstd.unsqueeze(-1).to(dtype)
 
@@ -85,13 +85,13 @@ RULES: dict[str, _Rule] = {
 
 
 class Enabled:
-    """What enable() changed. A context manager: leaving it undoes that."""
+    """The changes made by enable(). A context manager: leaving it undoes them."""
 
     def __init__(self, kind: str) -> None:
-        self.kind = kind  # of devices
-        self.calls: dict[str, int] = {}  # that opdock computed, of each op of torch
-        self.others: dict[str, int] = {}  # and that were left to torch
-        self.why: dict[str, str] = {}  # the host last refused one
+        self.kind = kind  # device type
+        self.calls: dict[str, int] = {}  # number of calls computed by opdock, by torch op
+        self.others: dict[str, int] = {}  # number of calls left to torch, by torch op
+        self.why: dict[str, str] = {}  # reason of the host's last refusal, by torch op
         self._library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
 
     def undo(self) -> None:
@@ -132,7 +132,7 @@ class Enabled:
 
         self.calls[name] = self.others[name] = 0
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a kernel takes another one's place
+            warnings.simplefilter("ignore")  # about a kernel that replaces another one
             self._library.impl(name, kernel, key, with_keyset=True)
 
 
@@ -142,12 +142,12 @@ live: list[Enabled] = []
 def enable(
     ops: Iterable[str] | None = None, *, unused: Iterable[str] = (), device: str | torch.device = "cuda"
 ) -> Enabled:
-    """Sends torch's own ops through opdock for all of the program, on one type of device.
+    """Routes torch's own ops through opdock for the whole program, on one device type.
 
-    `ops` and `unused` are names of torch's, such as "silu" or "_softmax"; without them all that opdock has an op for.
-    Calls that opdock's op does not compute (other dtypes, broadcasting, views that are not contiguous), and those that
-    the host refuses where the policy is not strict, are computed by torch's own kernel. Returns what was changed, which
-    undoes it, also as a context manager.
+    `ops` and `unused` are names of torch's ops, such as "silu" or "_softmax"; by default, every op that opdock has a
+    counterpart for. Torch's own kernel computes the calls that opdock's op does not compute (other dtypes,
+    broadcasting, views that are not contiguous), and those that the host refuses if the policy is not strict. Returns
+    the changes, which can be undone, also by using it as a context manager.
     """
     if isinstance(ops, str) or isinstance(unused, str):
         raise TypeError("ops and unused are lists of names of torch's ops")

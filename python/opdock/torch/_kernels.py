@@ -1,4 +1,4 @@
-"""Layers for the package `kernels`, which puts what a mapping names into models whose layers are marked for that."""
+"""Layers for the package `kernels`, which replaces the marked layers of models by those that a mapping names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from ._trial import eps_of
 
 
 class _Layer:
-    """A layer of a mapping: what `kernels` calls a repository, without one."""
+    """A layer of a mapping, in place of a repository of `kernels`."""
 
     def __init__(self, layer_name: str, forward: Callable[..., Any]) -> None:
         self.layer_name = layer_name
@@ -47,9 +47,9 @@ def _activation(name: str) -> Callable[..., Any]:
 
 
 def kernel_mapping() -> dict[str, dict[str, dict[Any, _Layer]]]:
-    """opdock's ops for `kernels.use_kernel_mapping` and `register_kernel_mapping`, in training, inference and compiled.
+    """Mapping of opdock's ops for `kernels.use_kernel_mapping` and `register_kernel_mapping`, in all modes.
 
-    Marked layers alone are replaced: norms and activations. `use` replaces these and more, and needs no marks.
+    Replaces only marked layers: norms and activations. `use` replaces these and more, and needs no marks.
     """
     from kernels import Mode  # type: ignore[import-untyped, import-not-found, unused-ignore]
 

@@ -1,9 +1,9 @@
-"""Decoder layers whose sums are normalized: what attention gives and the residual, and what the MLP gives and the sum.
+"""Decoder layers that normalize sums: the residual plus the attention's result, and that sum plus the MLP's result.
 
-fused_add_rmsnorm_fwd does both at once. The second sum is what the layer gives, and the next module that is called, the
-next layer's first norm or the norm after all layers, is the one that normalizes it. Where nobody can look or change
-anything between the two, the layer computes that too and leaves it there for the norm: in the loop of a model of
-transformers, without gradients and without hooks.
+fused_add_rmsnorm_fwd computes a sum and its norm at once. The layer returns the second sum, and the next module to be
+called normalizes it: the next layer's first norm, or the norm after all layers. If no code can see or change anything
+in between, the layer computes that norm too and leaves the result for the norm module. This is the case in the layer
+loop of a transformers model, without gradients and without hooks.
 """
 
 import functools
@@ -30,7 +30,7 @@ AFTER, LOOP, READY = "_opdock_after", "_opdock_loop", "_opdock_ready"  # attribu
 
 @dataclass
 class Loop:
-    """Of the module that calls layers one after the other."""
+    """State of a module that calls layers one after the other."""
 
     norms: list[nn.Module]
     runs: bool = False
@@ -38,7 +38,7 @@ class Loop:
 
 @dataclass
 class After:
-    """What comes after a layer: a norm, and the layer that begins with it, if one does."""
+    """The modules after a layer: a norm, and the layer that starts with this norm, if any."""
 
     norm: nn.Module
     layer: nn.Module | None
@@ -47,7 +47,7 @@ class After:
     zero_centered: bool
 
     def is_seen_by_nobody(self, before: nn.Module) -> bool:
-        """Whether nothing happens between the end of the layer before and the norm."""
+        """True if no code runs between the end of the previous layer and the norm."""
         if not self.loop.runs or torch.is_grad_enabled() or _has_hooks(before):
             return False
         return self.layer is None or not _has_hooks(self.layer)
@@ -55,7 +55,7 @@ class After:
 
 @dataclass
 class Ready:
-    """What is kept for a norm until it is called. Copies of a model start without."""
+    """A result that is kept for a norm until the norm is called. Not copied with a model."""
 
     total: torch.Tensor
     weight: torch.Tensor
@@ -77,15 +77,15 @@ def _forward(
     zero_centered: bool,
     kind: type[nn.Module] | None,
 ) -> Callable[..., Any]:
-    """Of a layer whose `own` forward takes the hidden states and `names`, which it gives to attention.
+    """Returns a forward for layers whose `own` forward takes the hidden states and `names`, which go to attention.
 
-    Its norm is of that class, and has that eps, as long as nobody puts another one there; None while it is tried.
+    Each call checks that the layer's norm is still of class `kind` and has `eps`. `kind` is None during the trial.
     """
     op = overload("fused_add_rmsnorm_fwd", False)
 
     def forward(self: Any, hidden_states: torch.Tensor, *args: Any, **named: Any) -> Any:
         if self.training and getattr(self, "gradient_checkpointing", False):
-            return own(self, hidden_states, *args, **named)  # which may be where checkpoints are made
+            return own(self, hidden_states, *args, **named)  # checkpoints may be made here
         named = {**defaults, **dict(zip(names, args, strict=False)), **named}
         attended = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)[0]
         norm = self.post_attention_layernorm
@@ -107,7 +107,7 @@ def _forward(
 
 
 def _adds(norm: Any, made: torch.Tensor, residual: torch.Tensor) -> bool:
-    """Whether the sum may be made with what the norm makes of it."""
+    """True if the sum may be computed together with its norm."""
     weight, dtype = norm.weight, residual.dtype
     fits = dtype in FLOATS and made.dtype == dtype and weight.dtype == dtype and weight.device == residual.device
     return fits and made.shape == residual.shape and weight.shape == residual.shape[-1:] and not _has_hooks(norm)
@@ -139,7 +139,7 @@ def _gives_the_same(module: nn.Module, forward: Callable[..., Any], device: torc
 
 
 def offer(module: nn.Module, device: torch.device) -> Callable[..., Any] | None:
-    """Its forward with the sum and the norm as one op; None where the layer is of another kind."""
+    """Returns the layer's forward with sum and norm as one op; None if the layer is of another kind."""
     parts = [getattr(module, name, None) for name in _PARTS]
     if not all(isinstance(one, nn.Module) and "forward" not in vars(one) for one in parts):
         return None
@@ -167,7 +167,7 @@ def offer(module: nn.Module, device: torch.device) -> Callable[..., Any] | None:
 
 
 def loops(model: nn.Module) -> Iterator[tuple[nn.Module, list[tuple[nn.Module, nn.Module, nn.Module | None]]]]:
-    """Modules of transformers that call a list of layers; each layer with the norm after it and the layer of that."""
+    """Yields modules of transformers that call a list of layers; each layer with the norm and the layer after it."""
     for parent in model.modules():
         if not type(parent).__module__.startswith("transformers.") or "forward" in vars(parent):
             continue
@@ -179,7 +179,7 @@ def loops(model: nn.Module) -> Iterator[tuple[nn.Module, list[tuple[nn.Module, n
 
 
 def after(norm: Any, behind: nn.Module | None, loop: Loop, device: torch.device) -> After | None:
-    """What a layer has to know of an RMSNorm after it; None where the op does not compute the same."""
+    """Describes an RMSNorm that follows a layer; None if the op does not compute the same."""
     eps, n = eps_of(norm), norm.weight.numel()
     if eps is None:
         return None
@@ -193,7 +193,7 @@ def after(norm: Any, behind: nn.Module | None, loop: Loop, device: torch.device)
 
 
 def running(own: Callable[..., Any]) -> Callable[..., Any]:
-    """The forward of a module that calls layers, which know by it that nobody else does."""
+    """Wraps the forward of a module that calls layers, and tells the layers that it is their only caller."""
 
     @functools.wraps(own)
     def forward(self: Any, *args: Any, **named: Any) -> Any:
@@ -210,7 +210,7 @@ def running(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ready(norm: Any, total: torch.Tensor) -> torch.Tensor | None:
-    """What the layer before the norm made of that sum, if it did."""
+    """Returns the norm of that sum if the previous layer computed it."""
     kept: Ready | None = getattr(norm, READY, None)
     if kept is None:
         return None

@@ -1,4 +1,4 @@
-"""Cross entropy, and the product before it, through opdock's ops."""
+"""Cross entropy, also together with the preceding product, through opdock's ops."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 
 from ._ops import overload
 
-_MOST_LOGITS = 1 << 28  # bytes of a chunk
+_MOST_LOGITS = 1 << 28  # bytes per chunk
 
 
 def _expect_reduction(reduction: str, *allowed: str) -> None:
@@ -21,7 +21,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> torch.Tensor:
-    """As torch.nn.functional.cross_entropy, in f32: logits (rows, classes), target (rows) of i64."""
+    """Like torch.nn.functional.cross_entropy, in f32: logits (rows, classes), target (rows) of i64."""
     rows: torch.Tensor = overload("cross_entropy_fwd", False)(
         logits, target, ignore_index=ignore_index, label_smoothing=label_smoothing
     )
@@ -32,14 +32,14 @@ def cross_entropy(
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The sum of the rows' losses. Logits exist for a chunk of rows at a time; gradients are computed with the loss."""
+    """The sum of the rows' losses. Computes the logits of one chunk of rows at a time, and gradients with the loss."""
 
     @staticmethod
     def forward(
         ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, ignore_index: int
     ) -> torch.Tensor:
         rows = max(1, _MOST_LOGITS // (weight.shape[0] * weight.element_size()))
-        if weight.dtype == torch.float16:  # in which sums over more rows may overflow
+        if weight.dtype == torch.float16:  # sums over more rows may overflow f16
             rows = min(rows, 1024)
         needs_hidden, needs_weight = ctx.needs_input_grad[:2]
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
@@ -48,7 +48,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for begin in range(0, hidden.shape[0], rows):
             part = hidden[begin : begin + rows]
             logits = overload("linear_fwd", False)(part, weight)
-            # Leaves the gradient where the logits were.
+            # Overwrites the logits with their gradient.
             losses = overload("fused_cross_entropy", False)(
                 logits, target[begin : begin + rows], ignore_index=ignore_index
             )
@@ -59,7 +59,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 grad_weight += overload("linear_wgrad", False)(logits, part)
             del logits
         ctx.dtype = weight.dtype
-        # Sums of many rows: only their mean may fit f16.
+        # For sums over many rows, only the mean may fit f16.
         if grad_weight is not None and weight.dtype != torch.float16:
             grad_weight = grad_weight.to(weight.dtype)
         ctx.save_for_backward(grad_hidden, grad_weight)
@@ -80,7 +80,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 def linear_cross_entropy(
     hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, ignore_index: int = -100, reduction: str = "mean"
 ) -> torch.Tensor:
-    """cross_entropy(hidden @ weight.T, target), without memory for all logits.
+    """Computes cross_entropy(hidden @ weight.T, target) without memory for all logits.
 
     hidden (rows, k), weight (classes, k), target (rows) of i64; the loss is f32.
     """

@@ -1,4 +1,4 @@
-"""Sends a model's layers through opdock's ops, where an op computes what the layer does."""
+"""Routes a model's layers through opdock's ops, if an op computes what the layer does."""
 
 import functools
 import inspect
@@ -23,13 +23,13 @@ Forward = Callable[..., Any]
 
 @dataclass
 class Place:
-    """A module of a model that a rule is for."""
+    """A module of a model to which a rule applies."""
 
     module: str  # its name in the model, "" for the model itself
     kind: str  # its class
-    ops: tuple[str, ...]  # that compute it; none where it was left alone
-    why: str  # it was left alone
-    calls: int = 0  # outside of compiled code
+    ops: tuple[str, ...]  # that compute it; empty if it was not replaced
+    why: str  # reason if it was not replaced
+    calls: int = 0  # number of calls outside of compiled code
 
     def __str__(self) -> str:
         name = f"{self.module or '(model)'} ({self.kind})"
@@ -40,28 +40,29 @@ class Place:
 
 @dataclass
 class _Offer:
-    """What a rule would put in a module's place."""
+    """A rule's replacement for a module."""
 
     op: str
-    forward: Forward  # of the module and its one argument
-    # The trial calls the module's own forward with `argument`. The forward finds what is in `seen` in place of the
-    # module's projections and parameters. `result` gives what the op makes of the same.
+    forward: Forward  # takes the module and its only argument
+    # `trial` calls the module's own forward with `argument`. In it, `seen` replaces the module's projections and
+    # parameters. `result` computes the same with the op.
     seen: dict[str, Any]
     argument: torch.Tensor
     result: Callable[[], torch.Tensor]
 
 
 class Use:
-    """What use() changed. A context manager: leaving it undoes that."""
+    """The changes made by use(). A context manager: leaving it undoes them."""
 
     def __init__(self, model: nn.Module) -> None:
         self.name = type(model).__name__
         self.places: list[Place] = []
-        # Each entry has an owner, the attribute that was set, and its value before. An owner may go before this does.
+        # Each entry is an owner, the attribute that was set, and its previous value. An owner may be freed before this
+        # object.
         self._before: list[tuple[weakref.ref[Any], str, Any]] = []
 
     def undo(self) -> None:
-        """The model as it was."""
+        """Restores the model."""
         live.discard(self)
         while self._before:
             reference, name, before = self._before.pop()
@@ -96,7 +97,7 @@ class Use:
     def _counted(self, place: Place, function: Forward, original: Forward) -> Forward:
         self.places.append(place)
 
-        @functools.wraps(original)  # others ask what it takes
+        @functools.wraps(original)  # callers inspect its parameters
         def counted(*args: Any, **named: Any) -> Any:
             if torch.compiler.is_compiling():
                 tell_inductor()
@@ -108,12 +109,12 @@ class Use:
 
 
 _nothing = object()
-live: "weakref.WeakSet[Use]" = weakref.WeakSet()  # whose changes are in force
-_uses: "weakref.WeakKeyDictionary[nn.Module, list[Use]]" = weakref.WeakKeyDictionary()  # as long as their models
+live: "weakref.WeakSet[Use]" = weakref.WeakSet()  # uses in force
+_uses: "weakref.WeakKeyDictionary[nn.Module, list[Use]]" = weakref.WeakKeyDictionary()  # kept as long as their models
 
 
 def _argument_of(module: nn.Module) -> str | None:
-    """The name of the only argument of its forward; None where it takes more."""
+    """Returns the name of the only argument of its forward; None if there are several."""
     parameters = list(inspect.signature(type(module).forward).parameters.values())[1:]
     if len(parameters) != 1 or parameters[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
         return None
@@ -121,7 +122,7 @@ def _argument_of(module: nn.Module) -> str | None:
 
 
 def _of_one_argument(module: nn.Module, op: Callable[[Any, torch.Tensor], Any], fits: Callable[..., bool]) -> Forward:
-    """A forward that calls `op` where it takes the argument, and the module's own where not."""
+    """Returns a forward that calls `op` if it accepts the argument, else the module's own forward."""
     original, name = type(module).forward, _argument_of(module) or ""
 
     def forward(self: Any, *args: Any, **named: Any) -> Any:
@@ -132,7 +133,7 @@ def _of_one_argument(module: nn.Module, op: Callable[[Any, torch.Tensor], Any], 
 
 
 def _wide(device: torch.device) -> torch.Tensor:
-    """Where activations differ: near 0, and far from it."""
+    """Inputs at which activations differ: near 0 and far from it."""
     return torch.cat([random(device, 4, 64) * 3, torch.linspace(-50, 50, 64, device=device).expand(1, 64)])
 
 
@@ -155,7 +156,7 @@ def _norm(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
     name = "layernorm_fwd" if is_layer_norm else "rmsnorm_fwd"
     op, n = overload(name, False), weight.numel()
     seen = {"weight": random(device, n)} | ({"bias": random(device, 2, n)[1]} if is_layer_norm else {})
-    # Rows in which eps is little, much and all.
+    # Rows whose norm eps affects little, much, and entirely.
     x = random(device, 3, n) * torch.tensor([[1.0], [3e-3], [1e-5]], device=device)
     for zero_centered in (False, True):
 
@@ -176,7 +177,7 @@ def _norm(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
         )
 
 
-_ACTIVATIONS = {"silu": ("silu",), "gelu": ("gelu", "qgelu"), "relu": ("relu", "srelu")}  # by what classes are called
+_ACTIVATIONS = {"silu": ("silu",), "gelu": ("gelu", "qgelu"), "relu": ("relu", "srelu")}  # by class name
 
 
 def _activation(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
@@ -225,7 +226,7 @@ _RULES = [_gated_mlp, _norm, _activation]
 
 
 def _why_not(module: nn.Module, offer: _Offer) -> str | None:
-    """None where the op computes what the module's own forward does; else what went wrong, or "" for other results."""
+    """Returns None if the op computes what the module's own forward does; else the error, or "" if results differ."""
     found = offer.result()
     for training in (False, True, True):
         try:
@@ -239,7 +240,7 @@ def _why_not(module: nn.Module, offer: _Offer) -> str | None:
 
 
 def _use_ops(done: Use, module: nn.Module, name: str, is_wanted: Callable[[str], bool], device: torch.device) -> bool:
-    """Whether it was replaced."""
+    """Returns True if the module was replaced."""
     offers = [offer for rule in _RULES for offer in rule(module, device) if is_wanted(offer.op)]
     if not offers:
         return False
@@ -310,7 +311,7 @@ _LINEAR_OPS = ("linear_fwd", "fused_cross_entropy", "linear_dgrad", "linear_wgra
 
 
 def _training_forward(model: nn.Module) -> Forward:
-    """Of a causal language model in training: the loss without logits."""
+    """Forward of a causal language model in training: computes the loss without logits."""
     original = type(model).forward
     output = sys.modules["transformers.modeling_outputs"].CausalLMOutputWithPast
     signature = inspect.signature(original)
@@ -340,7 +341,7 @@ def _training_forward(model: nn.Module) -> Forward:
 
 
 def _why_logits_are_needed(model: nn.Module, forward: Forward) -> str:
-    """Why the loss cannot be computed from what the base model gives; "" where it can."""
+    """Returns why the loss cannot be computed from the base model's output; "" if it can."""
     head: Any = getattr(model, "lm_head", None)
     config: Any = model.config
     if not isinstance(head, nn.Linear) or head.bias is not None:
@@ -355,7 +356,7 @@ def _why_logits_are_needed(model: nn.Module, forward: Forward) -> str:
         with torch.no_grad(), torch.random.fork_rng(devices=[ids.device] if ids.is_cuda else []):
             model.eval()
             expected = type(model).forward(model, input_ids=ids, labels=ids).loss
-            model.training = True  # itself alone
+            model.training = True  # of this module only
             found = forward(model, input_ids=ids, labels=ids).loss
         tolerance = 1e-5 if head.weight.dtype == torch.float32 else 2e-3
         return "" if torch.allclose(found, expected.float(), rtol=tolerance) else "its loss is another one"
@@ -384,7 +385,7 @@ def _use_loss(done: Use, model: nn.Module, is_wanted: Callable[[str], bool], wit
 
 
 def _use_sums(done: Use, model: nn.Module, device: torch.device) -> None:
-    """Has layers that were replaced normalize their results, too, where the norm after them was replaced."""
+    """Lets replaced layers also normalize their results, if the norm after them was replaced."""
     places = {model.get_submodule(place.module): place for place in done.places if place.ops}
     for parent, found in list(_layers.loops(model)):
         loop = _layers.Loop([])
@@ -414,19 +415,19 @@ def use(
     unused: Iterable[str] = (),
     linear_cross_entropy: bool = False,
 ) -> Use:
-    """Sends layers of a model through opdock's ops: norms, activations, gated MLPs, rope and losses.
+    """Routes layers of a model through opdock's ops: norms, activations, gated MLPs, rope and losses.
 
-    A layer is replaced where an op gives what the layer's own forward gives; nothing else changes, and parameters stay
-    where they are. Give the model its device before. `only` and `unused` name ops. With `linear_cross_entropy`, a
-    causal language model in training computes its loss without memory for all logits, and returns none. Returns what
-    was changed, which undoes it, also as a context manager.
+    A layer is replaced if an op computes the same as the layer's own forward; nothing else changes, and parameters stay
+    in place. Move the model to its device first. `only` and `unused` name ops. With `linear_cross_entropy`, a causal
+    language model in training computes its loss without memory for all logits, and returns no logits. Returns the
+    changes, which can be undone, also by using it as a context manager.
     """
     if isinstance(only, str) or isinstance(unused, str):
         raise TypeError("only and unused are lists of names of ops")
     chosen = None if only is None else set(only)
     left = set(unused)
     for name in (chosen or set()) | left:
-        overload(name, False)  # raises where there is none
+        overload(name, False)  # raises if it does not exist
     parameter = next(model.parameters(), None)
     device = torch.device("cpu") if parameter is None else parameter.device
     if device.type == "meta":
@@ -440,7 +441,7 @@ def use(
     if is_wanted("rmsnorm_fwd"):
         adds = adds and keeps_choice("fused_add_rmsnorm_fwd", "rmsnorm_fwd", device)
     done = Use(model)
-    inside: set[nn.Module] = set()  # of modules that are replaced: their work is done
+    inside: set[nn.Module] = set()  # submodules of replaced modules: already covered
     try:
         with torch.no_grad():
             for name, module in list(model.named_modules()):

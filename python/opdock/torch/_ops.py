@@ -1,4 +1,4 @@
-"""Defines a host's ops for torch: schemas, kernels, fake implementations, gradients."""
+"""Defines a host's ops in torch: schemas, kernels, fake implementations, gradients."""
 
 import functools
 import threading
@@ -13,23 +13,23 @@ from .._gradients import Formula, formula_of
 from .._signature import Signature
 from ._schema import bind, fake, schema
 
-# Torch drops what a library registered when the library goes.
+# Torch unregisters everything that a library registered when the library is freed.
 _library: Any = torch.library.Library("opdock", "FRAGMENT")  # type: ignore[no-untyped-call]
 _lock = threading.Lock()
-_names: dict[str, str] = {}  # of each op that torch has, its name there
+_names: dict[str, str] = {}  # name in torch, by op
 _signatures: dict[str, Signature] = {}
-_formulas: dict[str, Formula | None] = {}  # of each of them, None where nothing computes its gradients
-left_out: dict[str, str] = {}  # and why
+_formulas: dict[str, Formula | None] = {}  # by op; None if no op computes the gradients
+left_out: dict[str, str] = {}  # ops without a torch op, and the reason
 
 
 @functools.cache
 def host() -> Host:
-    """The host whose ops torch has. Workspaces are torch's memory."""
+    """The host whose ops are available in torch. Its workspaces are torch's memory."""
     return Host._for_torch()
 
 
 def register() -> None:
-    """Gives torch all ops of the host that it does not have yet: those of plugins that were loaded since."""
+    """Registers all ops of the host that torch does not have yet, including those of plugins loaded since."""
     with _lock:
         new = []
         for one in host().describe()["ops"]:
@@ -46,12 +46,12 @@ def register() -> None:
             except Exception as error:  # noqa: BLE001 - as above
                 left_out[op] = str(error)
                 _names.pop(op, None)
-        # An op that was there before may have its gradients from one that came now.
+        # A new op may provide the gradients of an op that was registered before.
         _formulas.update((op, formula_of(one, _signatures)) for op, one in _signatures.items())
 
 
 def overload(op: str, all_outputs: bool) -> Any:
-    """torch.ops.opdock.NAME.default, or with all outputs."""
+    """Returns torch.ops.opdock.NAME.default, or the overload with all outputs."""
     if op not in _names:
         raise ValueError(f"torch has no op '{op}' of opdock" + (f": {left_out[op]}" if op in left_out else ""))
     packet = getattr(torch.ops.opdock, _names[op])
@@ -61,10 +61,10 @@ def overload(op: str, all_outputs: bool) -> Any:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator] # runs while a model is compiled
 def tell_inductor() -> bool:
-    """Registers the ops with the compiler as opaque calls, as which it compiles them anyway.
+    """Registers the ops with the compiler as opaque calls, which is how it compiles them anyway.
 
-    Torch before 2.15 otherwise formats the whole program before an op for a log line when it first meets that op. The
-    text doubles with each layer, so that compiling 12 layers does not end.
+    Otherwise torch before 2.15 formats the whole program before an op for a log line when it first meets that op. The
+    text doubles with each layer, so that compiling 12 layers would not end.
     """
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 15):
         from torch._inductor import lowering
@@ -77,9 +77,9 @@ def tell_inductor() -> bool:
 
 
 def keeps_choice(fused: str, part: str, device: torch.device) -> bool:
-    """Whether `fused` may stand for `part`: not where who serves it would serve the part, too, and another is preferred.
+    """False if the implementation that serves `fused` would also serve `part`, but another one is preferred for `part`.
 
-    A vendor who brings the part alone would be passed over then.
+    Otherwise a vendor that provides only `part` would be bypassed.
     """
     where = f"{device.type}:{device.index or 0}"
     serves = host().explain(fused, where)["chain"][:1]
@@ -100,7 +100,7 @@ def _define(op: str) -> None:
     if any(output.optional for output in signature.outputs):
         kinds.append((".full", True))
     schemas = [schema(signature, name + suffix, all_outputs) for suffix, all_outputs in kinds]
-    # Inputs may be any views, so that compiled code need not copy them.
+    # Inputs may be arbitrary views, so that compiled code need not copy them.
     for text in schemas:
         _library.define(text, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout))
     _names[op] = name
@@ -126,7 +126,7 @@ def _flat(values: Sequence[Any]) -> list[torch.Tensor]:
 
 
 def _counting_kernel(signature: Signature, all_outputs: bool) -> Callable[..., Any]:
-    """Has autograd know of what was written."""
+    """Notifies autograd of inputs that were written."""
     plain = overload(signature.op, all_outputs)
     written = [i for i, one in enumerate(signature.inputs) if one.mut]
 
@@ -151,7 +151,7 @@ def _autograd_kernel(signature: Signature, all_outputs: bool) -> Callable[..., A
     plain = overload(signature.op, all_outputs)
     has_lists = any(one.is_list for one in signature.inputs)
 
-    # The dispatcher gives inputs by position and attributes by name, and leaves out what is as by default.
+    # The dispatcher passes inputs by position and attributes by name, and omits attributes with default values.
     def kernel(*inputs: Any, **attributes: Any) -> Any:
         if is_recording() or forward_ad._current_level >= 0:
             for one in _flat(inputs) if has_lists else inputs:
@@ -193,7 +193,7 @@ def _recorded(signature: Signature, plain: Any, all_outputs: bool, inputs: Any, 
 
 
 class _Recorded(torch.autograd.Function):
-    """A call of an op whose gradients are recorded. Gives the wanted outputs, and then others that are kept."""
+    """A call of an op with recorded gradients. Returns the requested outputs, then those kept for the backward pass."""
 
     @staticmethod
     def forward(
@@ -218,7 +218,7 @@ class _Recorded(torch.autograd.Function):
         ctx.names = list(kept)
         ctx.save_for_backward(*kept.values())
         ctx.signature, ctx.formula, ctx.wanted = signature, formula, wanted
-        # Statistics, masks and whatever else is not the result.
+        # Statistics, masks and other outputs beside the result.
         optional = {one.name for one in signature.outputs if one.optional}
         results = {name for name in wanted if name not in optional}
         ctx.mark_non_differentiable(
@@ -249,7 +249,7 @@ def _given(wanted: list[str], formula: Formula) -> list[str]:
 
 
 class _NotRecorded(torch.autograd.Function):
-    """What `call` gives, through which no gradient passes."""
+    """Returns the result of `call`, without gradients."""
 
     @staticmethod
     def forward(ctx: Any, what: str, call: Callable[[Any], Any], argument: Any, *tensors: torch.Tensor) -> Any:

@@ -1,13 +1,13 @@
-"""What the ops of a program were served by."""
+"""Reports which implementations served the ops of a program."""
 
 from . import _aten, _models, _ops
 
 
 def report() -> str:
-    """By module, what serves it or why nothing does; by op of the host, how often each implementation served it.
+    """Returns, by module, what serves it or why nothing does; and by op, the number of calls of each implementation.
 
-    Calls inside of compiled code count for ops, not for modules; those by which use() tried layers count for ops too.
-    Replays of a CUDA graph count for neither.
+    Calls in compiled code count for ops but not for modules; trial calls by use() count for ops too. Replays of a CUDA
+    graph count for neither.
     """
     lines: list[str] = []
     for use in _models.live:

@@ -1,6 +1,6 @@
-"""Rotary embedding of transformers' models by fused_rope_qk_fwd, or q and k each by fused_rope_fwd.
+"""Rotary embedding of transformers models by fused_rope_qk_fwd, or by fused_rope_fwd for q and k separately.
 
-Both take angles where the models take cosines and sines.
+Both ops take angles; the models pass cosines and sines.
 """
 
 import inspect
@@ -20,7 +20,7 @@ _STATIC_ROPE = ("default", "linear", "llama3")
 
 
 def _rotate(op_name: str, q: torch.Tensor, k: torch.Tensor, angle: torch.Tensor, sequence_dim: int) -> Any:
-    # To (sequence, batch, heads, head size), by views; batches with other positions count as one sequence.
+    # Views as (sequence, batch, heads, head size); batches with different positions are treated as one sequence.
     both = [one if sequence_dim == 1 else one.transpose(1, 2) for one in (q, k)]
     batch, sequence = both[0].shape[:2]
     op = overload(op_name, False)
@@ -41,9 +41,10 @@ def _rotate(op_name: str, q: torch.Tensor, k: torch.Tensor, angle: torch.Tensor,
 
 
 def patch(module: types.ModuleType) -> None:
-    """Has its apply_rotary_pos_emb take angles too, with an op's name for sines: what a replaced module for rope gives.
+    """Makes the module's apply_rotary_pos_emb accept angles, with an op's name in place of sines.
 
-    It stays so: copies of a model may need it after the model is what it was, and nobody else gives a name.
+    A replaced rope module returns those. The patch stays: copies of a model may need it after the model was restored,
+    and no one else passes a name.
     """
     original = module.apply_rotary_pos_emb
     if hasattr(original, "opdock_original"):
@@ -60,7 +61,7 @@ def patch(module: types.ModuleType) -> None:
 
 
 def op_for(device: torch.device, is_wanted: Callable[[str], bool]) -> str | None:
-    """The op that rotates, of those that are wanted."""
+    """Returns the op that rotates, among the requested ones."""
     both, single = (is_wanted(op) for op in OPS)
     if both and (not single or keeps_choice(*OPS, device)):
         return OPS[0]
@@ -68,13 +69,13 @@ def op_for(device: torch.device, is_wanted: Callable[[str], bool]) -> str | None
 
 
 def angles(op_name: str) -> Callable[..., Any]:
-    """The forward of a module for rope: angles as the op takes them, one row for each position, and the op.
+    """Returns the forward of a rope module: angles as the op takes them, one row per position, and the op's name.
 
-    Compiled code would copy a view of them for each layer.
+    Compiled code would copy a view of them in each layer.
     """
 
     def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
-        # As cosines would be: one position may stand for those of all tokens.
+        # Like cosines: one position may stand for those of all tokens.
         positions = position_ids.expand(-1, x.shape[-2])
         half = positions.reshape(-1, 1, 1, 1).float() * self.inv_freq.to(x.device, torch.float)
         return torch.cat((half, half), -1), op_name
@@ -83,13 +84,13 @@ def angles(op_name: str) -> Callable[..., Any]:
 
 
 def _takes_sines(one: Any) -> bool:
-    """Whether it is a function of sines, or what the package kernels makes of one: a module."""
+    """True for a function that takes sines, or for the module that the package kernels makes of one."""
     function = one.forward if isinstance(one, nn.Module) else one
     return isinstance(one, (types.FunctionType, nn.Module)) and "sin" in inspect.signature(function).parameters
 
 
 def why_not(model: nn.Module, name: str, module: nn.Module, op_name: str) -> str | None:
-    """None where it is no module for rope; else why it cannot be replaced, or ""."""
+    """Returns None if the module is not a rope module; else the reason why it cannot be replaced, or ""."""
     frequencies = getattr(module, "inv_freq", None)
     if "RotaryEmbedding" not in type(module).__name__ or not isinstance(frequencies, torch.Tensor):
         return None

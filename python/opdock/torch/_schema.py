@@ -1,4 +1,4 @@
-"""An op's signature as torch has it: the schema, the arguments, and tensors without data."""
+"""An op's signature in torch: the schema, the arguments, and tensors without data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,11 +8,11 @@ import torch
 from .._native import _dtypes
 from .._signature import Attribute, Signature
 
-# torch's dtype of each name that signatures have, where torch has one.
+# Torch's dtype for each dtype name of signatures, if torch has one.
 DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, elsewhere) for name, elsewhere in _dtypes().items() if hasattr(torch, elsewhere)
 }
-# A variable stands for one of these, where its signature does not say others.
+# The dtypes of a variable, unless its signature restricts them.
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 _TYPES = {
@@ -28,14 +28,14 @@ _TYPES = {
 
 
 def schema(signature: Signature, name: str, all_outputs: bool) -> str:
-    """Raises ValueError for an op that torch cannot be told of."""
+    """Raises ValueError for an op that torch's schemas cannot express."""
     if not signature.inputs:
         raise ValueError("it takes no tensors, and torch chooses the device by them")
     for one in [*signature.inputs, *signature.outputs]:
         if not one.dtype[0].isupper() and one.dtype not in DTYPES:
             raise ValueError(f"'{one.name}' is of dtype {one.dtype}, which torch has not")
     parameters: list[str] = []
-    trailing = True  # whether all that follow are optional
+    trailing = True  # true while all following parameters are optional
     for i, parameter in reversed(list(enumerate(signature.inputs))):
         trailing = trailing and parameter.optional
         alias = f"({chr(ord('a') + i % 26)}{i // 26 or ''}!)" if parameter.mut else ""
@@ -66,17 +66,17 @@ def _attribute(attribute: Attribute) -> str:
 
 
 def bind(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """All inputs, and all attributes by name, of what torch's dispatcher gives: it leaves out defaults."""
+    """Returns all inputs, and all attributes by name, from the dispatcher's arguments, which omit defaults."""
     inputs = [*args, *(None for _ in signature.inputs[len(args) :])]
     return inputs, {one.name: named.get(one.name, one.default) for one in signature.attributes}
 
 
 def _expect(condition: Any, wrong: str) -> None:
-    torch._check(condition, lambda: wrong)  # a symbol's condition holds from here on
+    torch._check(condition, lambda: wrong)  # from here on, a symbolic condition is assumed to hold
 
 
 def fake(signature: Signature, args: Sequence[Any], named: Mapping[str, Any], all_outputs: bool) -> Any:
-    """Outputs of the right shapes and dtypes, with whatever in them."""
+    """Returns outputs with the right shapes and dtypes and undefined contents."""
     inputs, attributes = bind(signature, args, named)
     device = torch.device("cpu")
     for parameter, value in zip(signature.inputs, inputs, strict=True):

@@ -1,4 +1,4 @@
-"""Trying what a module's own forward computes, apart from its weights."""
+"""Tries a module's own forward independently of its weights."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Tried:
-    """A module as its own forward sees it while it is tried: with other projections, say."""
+    """A module as its own forward sees it during a trial, for example with other projections."""
 
     def __init__(self, module: nn.Module, seen: dict[str, Any], training: bool) -> None:
         self.__dict__.update(seen, _module=module, training=training)

@@ -1,6 +1,6 @@
-"""Plugins of kernels in Triton: `opdock triton build acme.yaml`. docs/triton.md describes it.
+"""Builds plugins from Triton kernels: `opdock triton build acme.yaml`. docs/triton.md describes it.
 
-What this module writes needs neither Python nor Triton to run.
+The plugins need neither Python nor Triton to run.
 """
 
 import importlib
@@ -25,11 +25,11 @@ def build(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> pathlib.Path:
-    """Builds the plugin that `file` describes, and returns its path: `libNAME.so` in the folder `out`, with
-    `NAME.tune.yaml` beside it where there is something to tune.
+    """Builds the plugin that `file` describes, and returns its path: `libNAME.so` in the folder `out`, beside
+    `NAME.tune.yaml` if there is something to tune.
 
-    Raises a DescriptionError for what is wrong with the description or its kernels. `progress` is called with how many
-    kernels are compiled, how many there are, and the name of the last one.
+    Raises a DescriptionError if the description or its kernels are wrong. `progress` is called with the number of
+    compiled kernels, their total number, and the name of the last one.
     """
     try:
         importlib.import_module("triton")
@@ -59,7 +59,7 @@ def build(
     codes = dict(
         _compile.run(jobs, processes or os.cpu_count() or 1, lambda done, n, job: report(done, n, job.function))
     )
-    for job in jobs:  # in one order, whichever was compiled first
+    for job in jobs:  # deterministic order, whichever was compiled first
         data.add(job, codes[job])
     library = _library.Library((pathlib.Path(__file__).parents[1] / "lib" / "opdock" / "triton-plugin.so").read_bytes())
     library.append(data.pack(description, tables))
@@ -82,7 +82,7 @@ def _write(folder: pathlib.Path, name: str, library: bytes, implementations: lis
 
 
 def _replace(path: pathlib.Path, data: bytes) -> None:
-    """By renaming: a process that has the old file mapped keeps it."""
+    """Replaces the file by renaming: a process that has the old file mapped keeps it."""
     new = path.with_name(path.name + ".new")
     new.write_bytes(data)
     new.chmod(0o755 if path.suffix == ".so" else 0o644)

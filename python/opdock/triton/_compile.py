@@ -1,4 +1,4 @@
-"""Compiles what a description asks for, in parallel. Triton keeps what it compiled (TRITON_CACHE_DIR, ~/.triton/cache)."""
+"""Compiles a description's kernels in parallel. Triton caches compiled kernels (TRITON_CACHE_DIR, ~/.triton/cache)."""
 
 import contextlib
 import importlib
@@ -25,7 +25,7 @@ class Job:
     function: str
     types: tuple[str, ...]  # of each parameter; "constexpr" for a constant
     constants: tuple[tuple[str, Any], ...]
-    divisible: tuple[int, ...]  # places of parameters that are aligned to, or multiples of, 16
+    divisible: tuple[int, ...]  # indices of parameters that are aligned to 16 or multiples of 16
     options: tuple[tuple[str, int], ...]
     architecture: str
 
@@ -37,12 +37,12 @@ class Code:
     threads: int
     shared_bytes: int
     scratch_bytes: int
-    toolkit: int  # CUDA's major version; 0 for HIP
+    toolkit: int  # CUDA major version; 0 for HIP
 
 
 @dataclass
 class Table:
-    """Of a launch: what its kernels are chosen by."""
+    """The keys by which a launch's kernel is chosen."""
 
     names: list[str]
     keys: list[_expression.Expression]
@@ -51,7 +51,7 @@ class Table:
 
 
 def key_table(made: Implementation, launch: Launch) -> tuple[list[str], list[_expression.Expression], list[Any]]:
-    """What a kernel of the launch is chosen by, and each combination of values that may come."""
+    """Returns the keys by which a kernel of the launch is chosen, and every possible combination of their values."""
     keys = {one.name: one.value for one in launch.arguments if one.kind == "key"}
     keys |= launch.options
     for argument in launch.arguments:
@@ -59,11 +59,11 @@ def key_table(made: Implementation, launch: Launch) -> tuple[list[str], list[_ex
         if parameter is not None and parameter.optional and argument.otherwise < 0:
             name = f"has_{parameter.name}"
             keys[name] = _expression.parse(name, launch.place.fail)
-    # Conditions that a call decides, such as BLOCK >= n, are compiled for both.
+    # Conditions that depend on the call, such as BLOCK >= n, are compiled for both outcomes.
     open_keys = {key for key, one in keys.items() if any(_possible(made, name) is None for name in one.names)}
     names = {name for key, one in keys.items() if key not in open_keys for name in one.names}
     free = {name: _possible(made, name) or () for name in sorted(names) if name not in made.knobs}
-    # What a condition rules out is not compiled.
+    # Combinations that a condition excludes are not compiled.
     decided = [one for one in [*launch.conditions, *made.where] if set(one.names) <= names | set(made.knobs)]
     found: dict[tuple[float, ...], None] = {}
     for config in made.configs:
@@ -80,7 +80,7 @@ def key_table(made: Implementation, launch: Launch) -> tuple[list[str], list[_ex
 
 
 def _possible(made: Implementation, name: str) -> Sequence[float] | None:
-    """The values that a variable of a constexpr may have; None where a call may bring any number."""
+    """Returns the possible values of a constexpr's variable; None if a call may have any number."""
     variable = made.variables[name]
     if variable.kind == "element_size":
         return (1, 2, 4, 8)
@@ -195,19 +195,19 @@ def _compile(job: Job) -> Code:
 
 
 def _is_cdna(job: Job) -> bool:
-    """Whether a wavefront has 64 threads there."""
+    """True if wavefronts have 64 threads."""
     return job.architecture.startswith("gfx9")
 
 
 def _toolkit(number: int | str) -> int:
-    """Major version of the CUDA toolkit that Triton's assembler is of."""
+    """Returns the major version of the CUDA toolkit that Triton's assembler belongs to."""
     backend: Any = importlib.import_module("triton.backends.nvidia.compiler")
     return int(str(backend.get_ptxas(number).version).split(".")[0])
 
 
 def _work(job: Job) -> Code | str:
     try:
-        # Triton's compiler may write thousands of lines about a kernel that does not compile.
+        # Triton's compiler may print thousands of lines about a kernel that does not compile.
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
             return _compile(job)
     except Exception as error:  # noqa: BLE001 whatever the compiler raises
@@ -219,8 +219,8 @@ Progress = Callable[[int, int, Job], None]
 
 
 def run(jobs: dict[Job, Node], processes: int, progress: Progress) -> Iterator[tuple[Job, Code]]:
-    """Each job's code. A DescriptionError at the job's place where it does not compile."""
-    context = multiprocessing.get_context("fork")  # modules of kernels are there already
+    """Returns the code of each job. Raises a DescriptionError at the job's place if a kernel does not compile."""
+    context = multiprocessing.get_context("fork")  # kernel modules are already imported
     sys.stdout.flush()
     with ProcessPoolExecutor(min(processes, max(len(jobs), 1)), context) as pool:
         running = {pool.submit(_work, job): job for job in jobs}

@@ -1,4 +1,4 @@
-"""The configs of an op's kernels: written in the description, in a tune file, in FlagGems' or in @triton.autotune."""
+"""The configs of an op's kernels, from the description, a tune file, FlagGems or @triton.autotune."""
 
 import importlib.util
 import itertools
@@ -10,7 +10,7 @@ from typing import Any
 
 from ._yaml import Node, parse, read
 
-# Fields of an op that say which configs there are; of a tune file, where they mean the same, but for the last.
+# Fields of an op that define its configs. They mean the same in a tune file, except for the last.
 FIELDS = ("configs", "product", "key", "pinned", "heuristics")
 
 _TUNE_SCHEMA = "opdock.tune/1"
@@ -24,7 +24,7 @@ class Space:
 
 
 def read_configs(section: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those of a section of a tune file."""
+    """Returns the configs of a section of a tune file."""
     assume = section.get("assume", {})
     product = {
         name: values if isinstance(values, list) else [values] for name, values in section.get("product", {}).items()
@@ -37,7 +37,7 @@ def read_configs(section: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_space(op: str, place: Node, fields: dict[str, Node], kernels: list[Any]) -> Space:
-    """What an op's fields say. Without any of them the one config without knobs. `kernels` are as decorated."""
+    """Reads an op's fields. Without any of them there is one config without knobs. `kernels` are as decorated."""
     section: dict[str, Any] = {name: fields[name].plain() for name in ("product", "key", "pinned") if name in fields}
     space = Space()
     given = fields.get("configs")
@@ -81,7 +81,7 @@ def read_space(op: str, place: Node, fields: dict[str, Node], kernels: list[Any]
 
 
 def _autotuned(place: Node, kernels: list[Any]) -> list[dict[str, Any]]:
-    """Those of the first kernel with @triton.autotune."""
+    """Returns the configs of the first kernel with @triton.autotune."""
     for kernel in kernels:
         decorated = kernel
         while decorated is not None and not hasattr(decorated, "configs"):
@@ -103,10 +103,10 @@ def _autotuned(place: Node, kernels: list[Any]) -> list[dict[str, Any]]:
 
 
 def _of_file(op: str, place: Node) -> list[dict[str, Any]]:
-    """Sections of a tune file, or of what FlagGems has for one."""
+    """Returns the sections of a tune file, or of FlagGems' equivalent."""
     fields = place.fields(("file", "op"), ("file",))
     file = place.file.parent / fields["file"].text()
-    if not file.is_file() and ":" in fields["file"].text():  # "flag_gems:runtime/...": of an installed package
+    if not file.is_file() and ":" in fields["file"].text():  # "flag_gems:runtime/...": in an installed package
         package, _, inside = fields["file"].text().partition(":")
         found = importlib.util.find_spec(package)
         if found is not None and found.origin is not None:

@@ -1,4 +1,4 @@
-"""A description of a plugin, read and checked; docs/triton.md has its fields."""
+"""Reads and checks a plugin's description; docs/triton.md documents its fields."""
 
 import importlib
 import pathlib
@@ -27,13 +27,13 @@ from ._yaml import Node, did_you_mean, read
 
 SCHEMA = "opdock.triton/1"
 
-# Of numbers.
+# Types of numbers.
 _TYPES = ("i1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64")
 _DEVICE = ("memory", "compute_units", "warp_size", "shared_memory", "cache")
 
 
 def load(file: pathlib.Path, architectures: list[str] | None = None) -> Description:
-    """Raises a DescriptionError. `architectures` come in place of the file's."""
+    """Raises a DescriptionError. `architectures` overrides those of the file."""
     root = read(file)
     fields = root.fields(
         (
@@ -87,7 +87,7 @@ def _search(place: Node, folder: pathlib.Path) -> None:
 
 
 class _Reader:
-    """Reads what stands below one op."""
+    """Reads the fields of one op."""
 
     def __init__(self, key: Node, value: Node, defaults: dict[str, Node]) -> None:
         self._key = key
@@ -125,7 +125,7 @@ class _Reader:
         self._made = made
         made.variables = _variables(op, made.knobs)
         made.where = [self._expression(one) for one in fields["where"].list()] if "where" in fields else []
-        # The host knows no strides.
+        # The host does not know strides.
         texts = [one.text for one in made.where if not any(name.startswith("stride_") for name in one.names)]
         for section in made.sections if texts else []:
             there = section.get("where", [])
@@ -331,7 +331,7 @@ class _Reader:
         return made
 
     def _read_alternatives(self, made: Argument, node: Node) -> Argument:
-        """A tensor, and a workspace that serves where it is absent."""
+        """A tensor, and the workspace that replaces it if it is absent."""
         names = [one.text() for one in node.list()]
         workspaces = [one.name for one in self._made.workspaces]
         parameter = _index_of(self._made.op, names[0]) if len(names) == 2 else None
@@ -341,7 +341,7 @@ class _Reader:
         return made
 
     def _type_of(self, expression: Expression) -> str:
-        """As Triton takes Python's numbers: int, float or bool."""
+        """Returns the type that Triton gives to Python's numbers: int, float or bool."""
         types = []
         for name in expression.names:
             variable = self._made.variables[name]
@@ -357,7 +357,7 @@ class _Reader:
 class _Kernel:
     place: Node
     fields: dict[str, Node]
-    decorated: Any  # what the module has under the name
+    decorated: Any  # the module's attribute of that name
     function: Any  # Triton's JITFunction
 
 
@@ -374,7 +374,7 @@ def _find_kernel(place: Node) -> _Kernel:
     if found is None:
         node.fail(f"the module '{module}' has no '{name}'{did_you_mean(name, dir(sys.modules[module]))}")
     kernel = found
-    while not hasattr(kernel, "params") and hasattr(kernel, "fn"):  # autotune, heuristics and the like
+    while not hasattr(kernel, "params") and hasattr(kernel, "fn"):  # unwraps autotune, heuristics and the like
         kernel = kernel.fn
     if not hasattr(kernel, "params") or not hasattr(kernel, "cache_key"):
         node.fail(f"'{node.text()}' is no kernel: a function with @triton.jit is expected")
@@ -386,7 +386,7 @@ def _index_of(op: Signature, name: str) -> int | None:
 
 
 def _variables(op: Signature, knobs: list[str]) -> dict[str, Variable]:
-    """What expressions may name."""
+    """Returns the variables that expressions may name."""
     names_of_dims = {name for one in op.parameters for dim in one.dims for name in re.findall(r"[a-z_]\w*", dim)}
     dims = sorted(names_of_dims - {attribute.name for attribute in op.attributes})
     found = {dim: Variable("dim", dim) for dim in dims} | {"rows": Variable("dim", "rows")}
@@ -406,7 +406,7 @@ def _variables(op: Signature, knobs: list[str]) -> dict[str, Variable]:
                 found[f"stride_{parameter.name}_rows"] = stride
                 continue
             stride = Variable("stride", parameter.name, i, at if at < rows else at - len(names))
-            # By the dim's name where that is one: 2*n is called by n.
+            # Key by the dim's name if the expression is a single name: 2*n is keyed by n.
             name = "".join(re.findall(r"[a-z_]\w*", dim)) or str(at)
             found.setdefault(f"stride_{parameter.name}_{name}", stride)
     for name in _DEVICE:

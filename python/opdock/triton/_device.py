@@ -1,4 +1,4 @@
-"""A stand-in for the GPU that torch does not find: libraries of kernels ask about it when they are imported."""
+"""A stand-in for the GPU that torch does not find: kernel libraries query it when they are imported."""
 
 import contextlib
 import importlib
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def stand_in(architecture: str) -> Iterator[None]:
-    """torch.cuda answers for a device of `architecture` inside. Where torch is missing or has a device, nothing changes."""
+    """Makes torch.cuda describe a device of `architecture`. If torch is missing or has a device, nothing changes."""
     cuda = _cuda_without_device()
     answers = _answers(architecture) if cuda is not None else {}
     kept = {name: getattr(cuda, name) for name in answers}
@@ -34,7 +34,7 @@ def _cuda_without_device() -> Any:
 
 
 def _answers(architecture: str) -> dict[str, Any]:
-    """sm_90 is 9.0, and gfx942 is 9.4 as HIP has it."""
+    """sm_90 is 9.0; gfx942 is 9.4, as in HIP."""
     is_cuda = architecture.startswith("sm_")
     digits = architecture[3:]
     major, minor = (int(digits[:-1]), int(digits[-1])) if is_cuda else (int(digits[:-2]), int(digits[-2], 16))

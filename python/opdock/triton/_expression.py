@@ -1,6 +1,6 @@
-"""Expressions as tune files have them (docs/tuning.md), compiled for the plugin: it evaluates them without a parser.
+"""Expressions of tune files (docs/tuning.md), compiled for the plugin, which evaluates them without a parser.
 
-The plugin's half is python/triton-plugin/expression.cpp, with the same numbers for operations.
+The plugin's half is python/triton-plugin/expression.cpp, with the same operation numbers.
 """
 
 import math
@@ -57,7 +57,7 @@ FUNCTIONS = {
 }
 _OF_TWO = ("ceil_div", "round_up")
 
-_BINARY = {  # how strongly it binds, and what it does
+_BINARY = {  # precedence, and operation
     "<": (4, "less"),
     "<=": (4, "less_equal"),
     ">": (4, "greater"),
@@ -75,17 +75,17 @@ _COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_
 _SIGN = 7
 _TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)|([A-Za-z_]\w*)|(<=|>=|==|!=|&&|\|\||[-+*/%^<>()?:,]))")
 
-Fail = Callable[[str, int], NoReturn]  # a message, and where in the text
+Fail = Callable[[str, int], NoReturn]  # a message, and its position in the text
 
 
 @dataclass
 class Expression:
     text: str
     steps: list[tuple[str, float]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)  # the variables that it reads; a step `variable` has a place here
+    names: list[str] = field(default_factory=list)  # the variables that it reads; a step `variable` has an index here
 
     def is_whole(self) -> bool:
-        """Whether it gives an integer wherever its variables are integers."""
+        """True if the result is an integer whenever all variables are integers."""
         return all(
             step not in ("divide", "power", "log2", "sqrt") and (step != "constant" or value == int(value))
             for step, value in self.steps
@@ -93,7 +93,7 @@ class Expression:
 
     @property
     def is_truth(self) -> bool:
-        """Whether it gives 0 or 1, whatever its variables are."""
+        """True if the result is 0 or 1 for any values of the variables."""
         ends = [at for at, (step, to) in enumerate(self.steps) if step == "jump" and to == len(self.steps)]
         return all(_gives_truth(*self.steps[at - 1]) for at in [*ends, len(self.steps)])
 
@@ -114,7 +114,7 @@ class _Parser:
     def __init__(self, text: str, fail: Fail) -> None:
         self._expression = Expression(text)
         self._fail = fail
-        self._tokens: list[tuple[str, str, int]] = []  # kind, text, place
+        self._tokens: list[tuple[str, str, int]] = []  # kind, text, position
         at = 0
         while text[at:].strip():
             match = _TOKEN.match(text, at)
@@ -250,7 +250,7 @@ class _Parser:
 
 
 def evaluate(expression: Expression, values: Mapping[str, float]) -> float:
-    """As the plugin does; for what is known when the plugin is built."""
+    """Evaluates like the plugin; for values that are known when the plugin is built."""
     stack: list[float] = []
     at = 0
     while at < len(expression.steps):

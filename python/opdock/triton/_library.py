@@ -1,8 +1,8 @@
-"""Makes a plugin's file of the library that the package brings: note, build id and data are written anew.
+"""Makes a plugin file from the library in the package: rewrites its note, build id and data.
 
-Everything is done on the bytes of the file: whoever builds a plugin needs no compiler and no linker, and what comes out
-needs what the package's own libraries need, such as their glibc. The data is put behind the last segment's, in its
-memory, and has a section of its own, so that strip and the like leave it alone.
+Works on the bytes of the file: building a plugin needs neither a compiler nor a linker, and the plugin needs only what
+the package's own libraries need, such as their glibc. The data is placed after the last segment's data, in its memory,
+and has its own section, so that strip and similar tools keep it.
 """
 
 import hashlib
@@ -42,9 +42,9 @@ class Library:
         raise ValueError(f"the package's library for plugins has no section {name}")
 
     def write_note(self, name: str, version: str, vendor: str, devices: str) -> None:
-        """The fields of OPDOCK_NOTE; what else it says stays."""
+        """Writes the fields of OPDOCK_NOTE; the rest of the note stays."""
         fields = self._section(".note.opdock").fields
-        begin = fields[4] + 20  # three numbers, and the owner's name of 8 bytes
+        begin = fields[4] + 20  # after three numbers and the owner's name of 8 bytes
         room = fields[5] - 20
         payload = json.loads(self._data[begin : begin + room].rstrip(b"\0"))
         payload |= {"id": name, "version": version, "vendor": vendor, "devices": devices}
@@ -54,9 +54,9 @@ class Library:
         self._data[begin : begin + room - 1] = text.ljust(room - 1)
 
     def append(self, data: bytes) -> None:
-        """Puts `data` into the last segment, and says where it is in the section .opdock.place."""
+        """Appends `data` to the last segment, and writes its location to the section .opdock.place."""
         segment = max((one for one in self._segments if one[0] == _LOAD), key=lambda one: one[3])
-        begin = segment[3] + segment[6]  # behind what has no bytes in the file
+        begin = segment[3] + segment[6]  # after data without bytes in the file
         address = (begin + 15) // 16 * 16
         old_end = segment[3] + segment[5]
         kept = bytes(self._data[: segment[2] + segment[5]])
@@ -64,7 +64,7 @@ class Library:
         self._data = bytearray(kept + bytes(address - old_end) + data)
         for one in self._sections:
             if one.fields[1] == _NOBITS and one.fields[3] >= old_end:
-                one.fields[1] = _PROGBITS  # its zeros are in the file now
+                one.fields[1] = _PROGBITS  # its zeros are now in the file
                 one.fields[4] = segment[2] + one.fields[3] - segment[3]
         segment[5] = segment[6] = address + len(data) - segment[3]
         flags, offset = _ALLOCATED | _WRITABLE, segment[2] + address - segment[3]
@@ -73,7 +73,7 @@ class Library:
         self._write_sections([*self._sections, section], moved)
 
     def _unallocated(self, end: int) -> list[tuple[_Section, bytes]]:
-        """Sections that are not loaded, such as symbols, and lie behind the segments."""
+        """Returns sections that are not loaded, such as symbols, and that come after the segments."""
         return [
             (one, bytes(self._data[one.fields[4] : one.fields[4] + one.fields[5]]))
             for one in self._sections
@@ -104,7 +104,7 @@ class Library:
             _SEGMENT.pack_into(self._data, self._header[5] + i * _SEGMENT.size, *segment)
 
     def finish(self) -> bytes:
-        """The file, with a build id of what is in it."""
+        """Returns the file, with a build id of its contents."""
         for one in self._sections:
             if one.name == ".note.gnu.build-id":
                 begin, size = one.fields[4] + 16, one.fields[5] - 16

@@ -1,4 +1,4 @@
-"""A description as Python's own types: what _description.py makes of a file, and all else reads."""
+"""A description as Python types: _description.py makes it from a file, and all other modules read it."""
 
 import pathlib
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from .._signature import Signature
 from ._expression import Expression
 from ._yaml import Node
 
-# What tensors of a dtype are to Triton.
+# Triton's element types of tensors, by dtype.
 TRITON_DTYPES = {
     "f64": "fp64",
     "f32": "fp32",
@@ -27,13 +27,13 @@ TRITON_DTYPES = {
     "bool": "i1",
 }
 SIZES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
-# A kernel's options that a knob of the same name gives.
+# Kernel options that a knob of the same name sets.
 OPTIONS = ("num_warps", "num_stages", "maxnreg")
 
 
 @dataclass(frozen=True)
 class Variable:
-    """What a name in an expression stands for, as the plugin finds it (description.hpp)."""
+    """The meaning of a name in an expression, as the plugin finds it (description.hpp)."""
 
     kind: str
     name: str = ""
@@ -43,22 +43,22 @@ class Variable:
 
 @dataclass
 class Argument:
-    """What a kernel's parameter is given."""
+    """The value passed for a kernel's parameter."""
 
     name: str
     kind: str  # tensor, workspace, number; key: a constexpr that is a number; constant: another constexpr
-    index: int = 0  # of the op's parameter or of the workspace
-    otherwise: int = -1  # the workspace in place of a tensor that is absent
-    type: str = ""  # of a number
+    index: int = 0  # op parameter or workspace
+    otherwise: int = -1  # workspace used if the tensor is absent
+    type: str = ""  # for a number
     value: Expression = field(default_factory=lambda: Expression(""))
     constant: Any = None  # ("text", value) or ("dtype", variable)
-    aligns: bool = True  # whether code may be compiled for what the value is
+    aligns: bool = True  # whether code may be specialized for the value
     specializes: bool = True
 
 
 @dataclass
 class Variant:
-    """Names of arguments of which something is taken for granted."""
+    """Names of arguments about which the code makes assumptions."""
 
     aligned: list[str]
     divisible: list[str]
@@ -74,7 +74,7 @@ class Launch:
     grid: list[Expression]
     when: Expression | None
     options: dict[str, Expression]
-    conditions: list[Expression] = field(default_factory=list)  # what `when` is made of
+    conditions: list[Expression] = field(default_factory=list)  # the parts of `when`
     variants: list[Variant] = field(default_factory=list)
 
 

@@ -1,4 +1,4 @@
-"""The data of a plugin: description and code, as python/triton-plugin/description.hpp reads it."""
+"""A plugin's data: description and code, as python/triton-plugin/description.hpp reads it."""
 
 import struct
 import zlib
@@ -26,7 +26,7 @@ _VARIABLES = [
 ]
 _ARGUMENTS = ("tensor", "workspace", "number")
 _TYPES = ("pointer", "i1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64")
-# DLPack's code of each dtype, as opdock/abi/dtype.h packs it with bits and lanes.
+# DLPack's type code of each dtype, which opdock/abi/dtype.h packs with bits and lanes.
 _CODES = {"f": 2, "b": 4, "i": 0, "u": 1, "bool": 6, "e4m3": 10, "e5m2": 12}
 
 
@@ -36,8 +36,8 @@ def packed_dtype(name: str) -> int:
 
 
 def serves(architecture: str) -> list[str]:
-    """Devices that run its code. Code for one number runs on later ones of its generation, until Triton makes code for the
-    exact one, as it does from 9.0 on."""
+    """Devices that can run the architecture's code. Code for one number runs on later ones of its generation, unless
+    Triton makes code for the exact one, as it does from 9.0 on."""
     later = {"sm_80": ["sm_86", "sm_87", "sm_89"], "sm_86": ["sm_87", "sm_89"], "sm_87": ["sm_89"]}
     return [architecture, *later.get(architecture, ())]
 
@@ -81,7 +81,7 @@ def _deflate(data: bytes) -> bytes:
 
 
 class Data:
-    """Code is added as it comes; the same code is kept once."""
+    """Collects code; identical code is stored once."""
 
     def __init__(self) -> None:
         self._images: dict[bytes, int] = {}
@@ -216,7 +216,8 @@ def _pack_argument(to: _Writer, argument: Argument, variables: list[str]) -> Non
 
 
 def _used(made: Implementation, tables: list[Table]) -> list[str]:
-    """The variables that expressions read. The plugin finds each for every call, and declines calls without one."""
+    """Returns the variables that expressions read. The plugin looks each up in every call, and declines calls without
+    one."""
     expressions = [*made.where, *made.heuristics.values(), *(one.bytes for one in made.workspaces)]
     for launch, table in zip(made.launches, tables, strict=True):
         expressions += [*launch.grid, *table.keys, *(one.value for one in launch.arguments)]

@@ -1,4 +1,4 @@
-"""Variants of a launch: what its kernels are compiled for, of arguments that Triton looks at; docs/triton.md has the rules."""
+"""Variants of a launch: the argument properties that its kernels are specialized for; docs/triton.md has the rules."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ def default_variants(made: Implementation, launch: Launch) -> list[Variant]:
     always, always_one = _same_in_each_call(launch)
     last = {f"stride_{one.name}_{re.sub(r'[^a-z_0-9]', '', one.dims[-1])}" for one in made.op.parameters if one.dims}
     ones = [one.name for one in numbers if one.value.text in last]
-    # An attribute alone, such as an index to ignore, is no part of an address.
+    # A lone attribute, such as an index to ignore, is not part of an address.
     attributes = {attribute.name for attribute in made.op.attributes}
     others = [one for one in numbers if one.name not in ones and one.aligns and not set(one.value.names) <= attributes]
     rows_of_16 = _rows_of_16(made)
@@ -32,7 +32,7 @@ def default_variants(made: Implementation, launch: Launch) -> list[Variant]:
 
 
 def _same_in_each_call(launch: Launch) -> tuple[list[str], list[str]]:
-    """Arguments that are constants: the multiples of 16, and those that are 1. They are specialized in each variant."""
+    """Constant arguments: multiples of 16, and those equal to 1. Every variant is specialized for them."""
     known = {
         one.name: _expression.evaluate(one.value, {})
         for one in launch.arguments
@@ -44,8 +44,8 @@ def _same_in_each_call(launch: Launch) -> tuple[list[str], list[str]]:
 
 
 def _rows_of_16(made: Implementation) -> dict[str, float]:
-    """A call whose tensors have last dims that are multiples of 16, and others that are not. Of the dims of vectors, such as
-    a number for each row, those count that are some row's length."""
+    """A call whose tensors have last dims that are multiples of 16, and other dims that are not. For vectors, such as
+    one number per row, only dims that are some row's length count."""
     tensors = [one.dims for one in made.op.parameters]
     lengths = {dims[-1] for dims in tensors if len(dims) > 1} or {dims[-1] for dims in tensors if dims}
     if not any("..." in dims[:-1] for dims in tensors):

@@ -1,4 +1,4 @@
-"""A YAML file whose values know where they stand, so that each error has a line and a column."""
+"""A YAML file whose values know their position, so that each error has a line and a column."""
 
 import difflib
 import importlib
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 
 class DescriptionError(Exception):
-    """What is wrong, and where: `acme.yaml:12:5: unknown field ...`."""
+    """The error and its position: `acme.yaml:12:5: unknown field ...`."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -27,13 +27,13 @@ class Node:
     file: pathlib.Path
     line: int
     column: int
-    value: Any  # a number, bool, text or None; list[Node]; dict[str, tuple[Node, Node]], of keys and values
+    value: Any  # a number, bool, text or None; list[Node]; dict[str, tuple[Node, Node]] of keys and values
 
     def fail(self, message: str, offset: int = 0) -> NoReturn:
         raise DescriptionError(f"{self.file}:{self.line}:{self.column + offset}: {message}")
 
     def fields(self, known: Iterable[str], required: Iterable[str] = ()) -> dict[str, "Node"]:
-        """A map with given keys."""
+        """Returns a map with the given keys."""
         known = list(known)
         found = {}
         for name, (key, value) in self.map().items():
@@ -46,17 +46,17 @@ class Node:
         return found
 
     def map(self) -> dict[str, tuple["Node", "Node"]]:
-        """A map with any keys: of each, where it stands, and the value."""
+        """Returns a map with arbitrary keys: for each, its node and its value."""
         if not isinstance(self.value, dict):
             self.fail(f"a map is expected, and {self._described()} stands here")
         return self.value
 
     def list(self) -> list["Node"]:
-        """A list; anything else is a list of one."""
+        """Returns a list; anything else becomes a list of one element."""
         return self.value if isinstance(self.value, list) else [self]
 
     def text(self) -> str:
-        """A text; numbers are taken as they print."""
+        """Returns a text; numbers as they are printed."""
         if isinstance(self.value, bool) or not isinstance(self.value, str | int | float):
             self.fail(f"a text is expected, and {self._described()} stands here")
         return str(self.value)
@@ -72,7 +72,7 @@ class Node:
         return self.value
 
     def plain(self) -> Any:
-        """The value as Python's own types."""
+        """Returns the value as Python types."""
         if isinstance(self.value, dict):
             return {name: value.plain() for name, (_, value) in self.value.items()}
         if isinstance(self.value, list):
@@ -110,7 +110,7 @@ def parse(text: str, file: pathlib.Path) -> Node:
 
     def converted(node: Any) -> Node:
         mark = node.start_mark
-        # Of a text in quotes, where it begins behind them.
+        # For a quoted text, the position after the quote.
         quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
         made = Node(file, mark.line + 1, mark.column + 1 + quoted, None)
         value: Any

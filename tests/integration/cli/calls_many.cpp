@@ -1,5 +1,5 @@
-// The program that plugin-bisect is tried on: calls the ops of the fixture many_ops, says how many were right, and
-// exits with 1 where one was not.
+// The program that plugin-bisect is tried on. It calls the ops of the fixture many_ops, prints how many results were
+// right, and exits with 1 if one was not.
 //
 //     calls-many [prepared] [silent] [own-policy]
 #include <iostream>

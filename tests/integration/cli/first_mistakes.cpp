@@ -1,4 +1,4 @@
-// Mistakes of somebody's first plugin: the first tool that one would run says what, where, and what to do.
+// Mistakes in a first plugin: the first tool that an author would run says what is wrong, where, and what to do.
 #include <fstream>
 #include <regex>
 #include <string>
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-// All messages of plugin-check about a file, or about one op of it.
+// All messages of plugin-check about a file, or about one of its ops.
 std::string checked(const std::string &file, const std::string &op = "") {
     std::vector<std::string> arguments = {file, "--json", "--seed", "4", "--config-time", "1s"};
     if (!op.empty()) {
@@ -23,7 +23,7 @@ std::string checked(const std::string &file, const std::string &op = "") {
     const Finished finished = Tool(PLUGIN_CHECK, {}).run(arguments);
     CHECK(finished.code == 1);
     const json document = json::parse(finished.out);
-    if (document.contains("error")) { // no host takes it
+    if (document.contains("error")) { // no host accepts it
         return document.at("error").at("message");
     }
     std::string messages;
@@ -37,7 +37,7 @@ std::string checked(const std::string &file, const std::string &op = "") {
     return messages;
 }
 
-// What plugin-ls says of plugins that are named in PLUGIN_MODULES.
+// Output of plugin-ls for plugins that are named in PLUGIN_MODULES.
 std::string listed(const std::vector<std::string> &plugins, const std::string &variable = "",
                    const std::string &value = "") {
     PluginLs command(plugins);
@@ -49,7 +49,7 @@ std::string listed(const std::vector<std::string> &plugins, const std::string &v
     return finished.out + finished.err;
 }
 
-// Wherever a tool breaks its lines.
+// Joins the lines, wherever a tool breaks them.
 std::string in_one_line(const std::string &text) {
     return std::regex_replace(text, std::regex("\\s+"), " ");
 }
@@ -62,7 +62,7 @@ void says(const std::string &text, const std::vector<std::string> &parts) {
     }
 }
 
-// A plugin with this as its tune file.
+// Copies the plugin, with this text as its tune file, and returns the copy's path.
 std::string tuned(const TemporaryDirectory &folder, const std::string &text) {
     const std::filesystem::path file = folder.path() / "libplanted.so";
     std::filesystem::copy_file(fixture("planted"), file, std::filesystem::copy_options::overwrite_existing);
@@ -120,7 +120,7 @@ TEST_CASE("first mistakes: a tune file is told of with its line and column") {
          {"planted.tune.yaml:2:", "9", "1 to 4"}); // out of its range
     says(message("ops: {planted.broken_knob: {product: {blok: [1, 2]}}}\n"),
          {"planted.tune.yaml:2:", "'blok'", "did you mean 'block'?"});
-    says(message("ops: {planted.broken_knob: {product: {block: [1, 2}}}\n"), {"planted.tune.yaml:2:"}); // no YAML
+    says(message("ops: {planted.broken_knob: {product: {block: [1, 2}}}\n"), {"planted.tune.yaml:2:"}); // not YAML
 }
 
 TEST_CASE("first mistakes: what plugin-ls is asked for is named, with what to do") {

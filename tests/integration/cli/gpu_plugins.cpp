@@ -1,4 +1,4 @@
-// The GPU plugins where there is no GPU: they load, say what they bring, and why none of it runs here.
+// The GPU plugins on a machine without a GPU: they load, list their ops, and say why none of them runs here.
 #include <string>
 #include <vector>
 
@@ -116,14 +116,14 @@ TEST_CASE("a policy denies a GPU plugin by its vendor") {
         tool.with("PLUGIN_DENY_VENDORS", plugin.vendor);
         const Finished finished = tool.run({"--why", "gelu", "--device", plugin.kind + ":4095"});
         CHECK(contains(finished.out, "vendor '" + plugin.vendor + "' is denied by PLUGIN_DENY_VENDORS"));
-        CHECK(finished.err.empty()); // it is a vendor that there is
+        CHECK(finished.err.empty()); // the vendor exists
     }
 }
 
 TEST_CASE("asked for a decision on a GPU that is not there, plugin-ls says why it is not") {
     for (const GpuPlugin &plugin : plugins) {
         CAPTURE(plugin.id);
-        // An index that no machine has, so that this holds where there is a GPU as well.
+        // An index that no machine has, so that the test also holds on a machine with a GPU.
         const std::string device = plugin.kind + ":4095";
         const Finished text = PluginLs({plugin.file}).run({"--why", "gelu", "--device", device});
         CHECK(contains(text.out, "DEVICE " + device + " can run none of it\n"));

@@ -1,4 +1,4 @@
-// What files, plugins and command lines say on its way to a terminal.
+// Text from files, plugins and command lines that reaches a terminal.
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -21,15 +21,15 @@ using opdock::test::Workplace;
 
 namespace {
 
-// A control sequence of C1, as UTF-8 and as a byte, one of C0, a change of the direction of writing, and DEL.
+// A C1 control sequence, as UTF-8 and as a byte; a C0 one; changes of the writing direction; and DEL.
 constexpr const char *hostile = "\u009b2K\u202eos.\x9b"
                                 "1A\x1b]0;t\x07\u2066\x7f";
 
-// A line that a tool might have written; no line of theirs may begin with it.
+// A line that a tool might write; none of its real lines may begin with it.
 constexpr const char *forged = "plugin-sign: libacme.so: valid";
 const std::string next_line = std::string("x\n") + forged;
 
-// Whether a terminal shows each character of it and obeys none, and its lines are the tool's.
+// True if a terminal would show every character and obey none, and no line is forged.
 bool is_harmless(const std::string &text) {
     for (const char *const steers : {"\x1b", "\x07", "\x7f", "\u009b", "\u202e", "\u2066"}) {
         if (contains(text, steers)) {
@@ -42,7 +42,7 @@ bool is_harmless(const std::string &text) {
             return false;
         }
     }
-    // A byte that is no UTF-8 where it stands.
+    // Fails if the text has a byte that is not UTF-8.
     return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)) == json(text);
 }
 
@@ -68,7 +68,7 @@ void check_harmless(const char *program, const std::vector<std::string> &argumen
     check_harmless(Tool(program, {}), program, arguments);
 }
 
-// What each tool does first with a host, keys or folders that it is not told of.
+// First commands of each tool, run without naming a host, keys or folders.
 const std::vector<std::pair<const char *, std::vector<std::string>>> &unguided() {
     static const std::vector<std::pair<const char *, std::vector<std::string>>> all = {
         {PLUGIN_LS, {"--verbose"}},
@@ -197,7 +197,7 @@ TEST_CASE("no tool lets a name that it finds in a folder begin a line") {
     directory.write("plugins/b/plugin.json", json{{"library", "libb.so"}, {"tune", next_line}}.dump());
     directory.write("plugins/c/plugin.json", json{{"library", "libc.so"}, {"signature", next_line}}.dump());
     directory.write("keys/" + next_line + ".pub", "none");
-    // A link into a folder that others may write to.
+    // A link into a folder that other users may write to.
     std::filesystem::create_directory(folder / "real" / next_line);
     std::filesystem::copy_file(fixture("good"), folder / "real" / next_line / "libd.so");
     std::filesystem::permissions(folder / "real" / next_line, std::filesystem::perms::all);
@@ -288,7 +288,7 @@ TEST_CASE("no tool lets what a tuning database or a file from elsewhere says ste
     INFO(imported.err);
     REQUIRE(imported.code == 0);
     std::string database = Workplace::read(base + "/db.sqlite");
-    const std::string impl_id = "default.cpu", hostile_id = "\nplugin-sig"; // as long
+    const std::string impl_id = "default.cpu", hostile_id = "\nplugin-sig"; // of equal length
     for (size_t at = database.find(impl_id); at != std::string::npos; at = database.find(impl_id, at)) {
         database.replace(at, impl_id.size(), hostile_id);
     }
@@ -334,7 +334,7 @@ TEST_CASE("no tool lets a file of shapes or of tensors begin a line") {
     for (const char *const file : {"/esc.npy", "/esc.safetensors:a"}) {
         const Finished finished = run.run({"relu", "--in", "input=" + base + file, "--modules", CPU_PLUGIN});
         check_harmless(finished);
-        CHECK(contains(finished.err, forged)); // which is shown
+        CHECK(contains(finished.err, forged)); // it is shown
     }
 }
 

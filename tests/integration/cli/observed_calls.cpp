@@ -1,4 +1,4 @@
-// Output of a host that its program's environment asks for: PLUGIN_METRICS, PLUGIN_REPORT and profilers.
+// Output that a program's environment requests from its host: PLUGIN_METRICS, PLUGIN_REPORT and profilers.
 #include <fstream>
 #include <iterator>
 

@@ -1,4 +1,4 @@
-// A vendor's and a user's side of packages, for tests of plugin-pack.
+// The vendor's and the user's side of packages, for tests of plugin-pack.
 #pragma once
 
 #include <csignal>
@@ -54,7 +54,7 @@ class Workplace {
     void in_locale(const std::string &name) { with("LC_ALL", name); }
     void with(const std::string &name, const std::string &value) { pack_.with(name, value); }
     std::string home() const { return pack_.home().path().string(); }
-    // Has the tool find a git that does this before it is git, in the words of a shell.
+    // Makes the tool find a wrapper around git, which first runs this shell code.
     void with_git_that(const std::string &does) {
         const char *path = std::getenv("PATH"); // NOLINT(concurrency-mt-unsafe)
         const std::string before = path == nullptr ? "/usr/bin:/bin" : path;
@@ -84,7 +84,7 @@ class Workplace {
         arguments.insert(arguments.end(), more.begin(), more.end());
         return arguments;
     }
-    // Typing the answers at a terminal.
+    // Types the answers at a terminal.
     Finished run_with_answers(const std::vector<std::string> &arguments,
                               const std::vector<std::string> &answers) const {
         return pack_.run_with_terminal(arguments, answers);
@@ -92,7 +92,7 @@ class Workplace {
     Finished unpatch(const std::string &package, const std::vector<std::string> &more = {}) const {
         return run(unpatching(package, more));
     }
-    // The process, which is silent.
+    // Starts the process, with its output discarded.
     pid_t start(const std::vector<std::string> &arguments) const {
         const pid_t child = fork();
         REQUIRE(child >= 0);
@@ -110,7 +110,7 @@ class Workplace {
         }
         return child;
     }
-    // Of a folder, by path; without git's own.
+    // Files of a folder by path, without git's own.
     std::map<std::string, std::string> files(const std::string &name) const {
         std::map<std::string, std::string> files;
         for (auto entry = std::filesystem::recursive_directory_iterator(folder_.path() / name);
@@ -134,8 +134,8 @@ class Workplace {
     Command git_;
 };
 
-// Runs plugin-pack with one of two command lines in turn, kills it at a random moment, and asks whether what is there
-// is whole. OPDOCK_KILLS says how often.
+// Runs plugin-pack with one of two command lines in turn, kills it at a random moment, and checks that the result is
+// intact. OPDOCK_KILLS is the number of rounds.
 template<class IsWhole>
 void kill_in_turn(const Workplace &work, const std::vector<std::string> (&command_lines)[2], const IsWhole &is_whole) {
     const char *count = std::getenv("OPDOCK_KILLS"); // NOLINT(concurrency-mt-unsafe): the tests have one thread
@@ -145,7 +145,7 @@ void kill_in_turn(const Workplace &work, const std::vector<std::string> (&comman
     std::mt19937 random(seed);
     for (int i = 0; i < kills; ++i) {
         const pid_t child = work.start(command_lines[i % 2]);
-        usleep(static_cast<useconds_t>(random() % 300'000)); // wherever it is then
+        usleep(static_cast<useconds_t>(random() % 300'000)); // at whatever point it then is
         kill(child, SIGKILL);
         int status = 0;
         waitpid(child, &status, 0);

@@ -1,5 +1,5 @@
-// plugin-bench on the cpu and reference plugins and on fixtures. How fast anything is, is the machine's business;
-// tested is what is timed, said and written.
+// plugin-bench on the cpu and reference plugins and on fixtures. Speed depends on the machine; the tests check what is
+// timed, printed and written.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -181,7 +181,7 @@ TEST_CASE("an earlier document is compared with, and what it lacks is new") {
     const PluginBench bench;
     const std::string before = bench.path("before.json");
     json document = bench.timed(rmsnorm_and({}));
-    document["shapes"][0]["implementations"][0]["microseconds"] = 1e-9; // a time that nobody reaches again
+    document["shapes"][0]["implementations"][0]["microseconds"] = 1e-9; // a time that cannot be reached again
     document["shapes"][0]["implementations"][0]["spread"] = 0.0;
     document["shapes"][0]["implementations"][1]["impl_id"] = "vendor.gone";
     std::ofstream(before) << document;
@@ -293,7 +293,7 @@ TEST_CASE("a call that the op does not take ends plugin-bench before anything is
 
 TEST_CASE("a call without tensors is timed on the device that was named, and not on the CPU") {
     Tool bench(PLUGIN_BENCH, {fixture("registers_everything"), fixture("without_tensors")});
-    bench.with("PLUGIN_DENY_VENDORS", "acme"); // no kernel of it may run
+    bench.with("PLUGIN_DENY_VENDORS", "acme"); // none of its kernels may run
     const Finished finished = bench.run({"acme.wait", "--attr", "n=3", "--device", "npu:1"});
     CHECK(finished.code == 1);
     CHECK(contains(finished.out, "op 'acme.wait' has no implementation left for npu:1:"));

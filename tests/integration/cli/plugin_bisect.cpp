@@ -55,7 +55,7 @@ std::string many(int place) {
     return "many.op" + std::to_string(place) + " vendor.many";
 }
 
-// A script that appends a line to `count` each time, and finds in $n how many there were before.
+// A script that appends a line to `count` each time, and sets $n to the number of lines before.
 Texts counting(const std::string &count, const std::string &then) {
     return {"sh", "-c", "n=$(cat " + count + " 2>/dev/null | wc -l); echo >>" + count + "; " + then};
 }
@@ -169,7 +169,7 @@ TEST_CASE("a score is bad below its threshold, and --op leaves the other ops as 
     const json narrow = bisect.document(3, one, evaluate);
     CHECK(narrow["result"] == "not-in-ops");
     CHECK(narrow["suspects"].size() == 2);
-    const json failing = bisect.document(0, score); // exits with 1, and then its number does not count
+    const json failing = bisect.document(0, score); // it exits with 1, so its number does not count
     CHECK(failing["as_it_is"]["mean"].is_null());
     CHECK(culprits_of(failing) == culprits_of(document));
 }
@@ -206,7 +206,7 @@ TEST_CASE("a score that spreads is told by its repeats") {
     for (const json &trial : document["trials"]) {
         CHECK(trial["p"] < 0.05);
     }
-    // The same spread, and no difference.
+    // Runs with the same spread but no difference.
     const Texts same = counting(bisect.path("other"), noise + CALLS_MANY "; echo loss 1.$noise");
     CHECK(bisect.document(3, {"--score", "loss ([0-9.]+)", "--repeats", "4"}, same)["result"] == "not-significant");
 }

@@ -1,4 +1,4 @@
-// plugin-check on plugins that are wrong in one way each, and on sound ones.
+// plugin-check on plugins that are each wrong in one way, and on sound ones.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -28,9 +28,9 @@ struct PluginCheck : Tool {
     PluginCheck() : Tool(PLUGIN_CHECK, {}) {}
 };
 
-// The checks that failed, and all that was printed.
+// The checks that failed, and everything that was printed.
 std::set<std::string> findings_of(const std::string &op, const std::string &file = fixture("planted")) {
-    // Only where it is to be reached is the time limit short: sanitizers and a busy machine are slow.
+    // The time limit is short only where it is meant to be reached: sanitizers and busy machines are slow.
     const std::string timeout = op == "planted.hangs" ? "5s" : "5m";
     const Finished finished = PluginCheck().run({file, "--op", op, "--impl", "vendor.planted", "--seed", "4",
                                                  "--timeout", timeout, "--config-time", "1s", "--json"});
@@ -120,7 +120,7 @@ TEST_CASE("dtypes that the reference does not take are not found right") {
     CHECK(op.at("findings")[0].at("check") == "not-tried");
     CHECK(contains(op.at("findings")[0].at("message"),
                    "it lists the dtypes i32, and no call with them was compared: the reference: "));
-    // Whoever asks for the others alone gets no word of these.
+    // They are not reported if only the other ones are requested.
     CHECK(PluginCheck().run({fixture("more_dtypes"), "--op", "relu", "--shape", "input=f32[4,8]"}).code == 0);
     CHECK(PluginCheck().run({fixture("more_dtypes"), "--op", "relu", "--shape", "input=i32[4,8]"}).code == 1);
     CHECK(PluginCheck().run({fixture("more_dtypes"), "--op", "relu", "--shape", "input=f32[0,8]"}).code == 0);
@@ -145,7 +145,7 @@ TEST_CASE("the last line says how much was tried") {
     CHECK(op.at("most_dims") == 8);
     const auto number = [&](const char *key) { return std::to_string(op.at(key).get<uint64_t>()); };
     std::string text = PluginCheck().run(arguments).out;
-    std::replace(text.begin(), text.end(), '\n', ' '); // it is as wide as the page
+    std::replace(text.begin(), text.end(), '\n', ' '); // lines are wrapped to the page's width
     CHECK(contains(text, number("ran") + " cases of " + number("calls") + " calls were tried, with inputs of at most " +
                              number("most_elements") + " elements and 8 dims "));
 }
@@ -163,7 +163,7 @@ TEST_CASE("each implementation of an op is tried") {
 }
 
 TEST_CASE("what is lost in a sum of equal numbers is not held against the difference that is left") {
-    // Gradients of rows whose values are all alike are nothing but the rounding of the row's sum.
+    // If all values of a row are equal, its gradients are nothing but the rounding error of the row's sum.
     const Finished finished =
         PluginCheck().run({CPU_PLUGIN, "--modules", REFERENCE_PLUGIN, "--op", "scaled_masked_softmax_bwd", "--impl",
                            "default.cpu", "--seed", "1104", "--config-time", "1ms"});
@@ -303,7 +303,7 @@ TEST_CASE("findings say where, and what to declare") {
     CHECK(contains(message_of("writes_input", "input-changed"), "which is not `mut`. Leave inputs as they are"));
     CHECK(contains(message_of("ignores_strides", "wrong"), "go by their strides, or declare that the kernel needs"));
     CHECK_FALSE(contains(message_of("wrong_in_four_dims", "wrong"), "strides"));
-    CHECK(message_of("crashes", "crash") == "it ended the process by Segmentation fault"); // sent, not met
+    CHECK(message_of("crashes", "crash") == "it ended the process by Segmentation fault"); // raised, not met
     CHECK(contains(message_of("crashes_at_null", "crash"), "by Segmentation fault: it writes address 0x10, where"));
 #if defined(__x86_64__)
     CHECK(contains(message_of("needs_alignment", "crash"), "Declare the `alignment` that the kernel needs"));
@@ -341,7 +341,7 @@ TEST_CASE("what the policy keeps out is not found right") {
 }
 
 TEST_CASE("what an enforced order has another implementation serve is not found right, nor timed") {
-    const TemporaryDirectory etc; // the whole of it, in a mount namespace
+    const TemporaryDirectory etc; // all of /etc, in a mount namespace
     std::filesystem::create_directory(etc.path() / "opdock");
     etc.write("opdock/policy.yaml", "enforce:\n  per_op:\n    relu: [default, reference]\n");
     for (const char *const file : {"passwd", "group", "ld.so.cache"}) {
@@ -411,7 +411,7 @@ TEST_CASE("what the process is left with is found") {
 }
 
 TEST_CASE("a process that a plugin leaves behind is not waited for") {
-    // Waited for until the time limit, it would outlast the test's own.
+    // If the tool waited until its time limit, it would exceed the test's own.
     const Finished finished = PluginCheck().run(
         {fixture("planted"), "--op", "planted.leaves_child", "--impl", "vendor.planted", "--timeout", "1h", "--json"});
     CHECK(json::parse(finished.out).at("ops")[0].at("findings").empty());
@@ -576,7 +576,7 @@ TEST_CASE("a plugin whose registration is refused is a failed case of every repo
         const Finished text = tool.run({fixture("bad_alignment"), "--junit", junit, "--html", html});
         CHECK(text.code == 1);
         const auto times = [&](const std::string &part) {
-            std::string all; // wherever lines are broken
+            std::string all; // independent of line breaks
             std::istringstream words(text.out + text.err);
             for (std::string word; words >> word; all += word + ' ') {
             }

@@ -1,4 +1,4 @@
-// plugin-check on a plugin that tries to be found right.
+// plugin-check on a plugin that tries to pass as right.
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -64,7 +64,7 @@ TEST_CASE("a plugin that calls itself reference, or brings references, is not wh
         const std::vector<std::string> named = {"--case", "5", "--modules", fixture(file)};
         CHECK(checks_of(checked(tool, "relu", fixture(file), alone)).contains("wrong"));
         CHECK(checks_of(checked(tool, "relu", fixture(file), named)).contains("wrong"));
-        // Found by the rules for plugins.
+        // Found through the usual search for plugins.
         const PluginCheck with_another({fixture("called_reference")});
         CHECK(checks_of(checked(with_another, "relu", fixture(file), alone)).contains("wrong"));
     }

@@ -1,4 +1,4 @@
-// What plugin-ls says when something is wrong: on stderr, after its name, with the exit code for it.
+// Errors of plugin-ls: printed on stderr after its name, with the matching exit code.
 #include <filesystem>
 #include <sstream>
 
@@ -47,7 +47,7 @@ TEST_CASE("an unknown op exits with 1 and suggests the one that was meant") {
 }
 
 TEST_CASE("a standard op that nobody brings is no misspelling of one that somebody does") {
-    const PluginLs tool({fixture("good")}); // it brings fixture.add
+    const PluginLs tool({fixture("good")}); // it provides fixture.add
     for (const char *question : {"--op", "--why"}) {
         const Finished finished = tool.run({question, "add"});
         CHECK(finished.code == 1);
@@ -76,13 +76,13 @@ TEST_CASE("why refuses dtypes and devices that make no sense") {
     const Finished device = tool.run({"--why", "fixture.add", "--device", "abacus:x"});
     CHECK(device.code == 2);
     CHECK(contains(device.err, "abacus"));
-    CHECK(tool.run({"--why", "fixture.add", "--device", "abacus"}).code == 1); // well said, and not there
+    CHECK(tool.run({"--why", "fixture.add", "--device", "abacus"}).code == 1); // well-formed, but not there
 }
 
 TEST_CASE("a rejected plugin is listed with its code and reason, and the rest works") {
     const PluginLs tool({fixture("good"), fixture("other_abi")});
     const Finished all = tool.run({});
-    CHECK(all.code == 1); // it was asked for
+    CHECK(all.code == 1); // it was requested
     CHECK(contains(all.out, "rejected"));
     CHECK(contains(all.out, "vendor.acme"));
     const Finished rejected = tool.run({"--rejected"});
@@ -135,14 +135,14 @@ TEST_CASE("whatever is asked, a module that was asked for and not taken makes th
             const std::string tried = module + " " + (question.empty() ? "" : question[0]);
             CAPTURE(tried);
             CHECK(finished.code == 1);
-            // A plugin of an id that is taken is nobody's mistake, and no warning.
+            // A plugin whose id is already taken is nobody's mistake, and causes no warning.
             if (module != fixture("same_id")) {
                 CHECK(contains(finished.out + finished.err, reason));
             }
         }
         CHECK(contains(tool.run({"--rejected", "--modules", fixture("good"), "--modules", module}).out, reason));
     }
-    // Asked for by the environment is asked for by name as well.
+    // Plugins requested through the environment count as requested by name.
     tool.with("PLUGIN_MODULES", fixture("good") + "," + broken.string());
     CHECK(tool.run({"--op", "fixture.add"}).code == 1);
 }
@@ -170,7 +170,7 @@ TEST_CASE("what the screen shows is not logged as well") {
         CHECK(finished.err.empty());
     }
     CHECK(tool.run({}).err.empty());
-    // Other warnings are, and all of them where the answer is about something else or the log was asked for.
+    // Other warnings are logged, and all of them if the answer is about something else or the log was requested.
     CHECK(contains(tool.run({"--paths"}).err, "OPDOCK-E012"));
     CHECK(contains(tool.run({"-v"}).err, "OPDOCK-E012"));
     CHECK(contains(tool.with("PLUGIN_LOG_LEVEL", "WARNING").run({}).err, "OPDOCK-E012"));
@@ -178,7 +178,7 @@ TEST_CASE("what the screen shows is not logged as well") {
     const Finished warned = misspelt.with("PLUGIN_PREFRE", "vendor").run({});
     CHECK(contains(warned.err, "PLUGIN_PREFRE"));
     CHECK_FALSE(contains(warned.err, "OPDOCK-E012"));
-    // An answer that does not come takes no warning with it.
+    // If there is no answer, its warnings are printed all the same.
     const Finished strict = misspelt.with("PLUGIN_STRICT", "1").run({});
     CHECK(contains(strict.err, "PLUGIN_PREFRE"));
 }

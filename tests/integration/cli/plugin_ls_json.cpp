@@ -1,4 +1,4 @@
-// The schema opdock.plugin-ls/1, key by key: what scripts rely on.
+// The schema opdock.plugin-ls/1, key by key, as scripts rely on it.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -41,7 +41,7 @@ bool has_type(const json &value, Is type) {
     return false;
 }
 
-// Exactly these members, each of its type.
+// Checks that the object has exactly these members, each with its type.
 void check_members(const json &object, const std::map<std::string, Is> &members) {
     REQUIRE(object.is_object());
     for (const auto &[name, type] : members) {
@@ -68,7 +68,7 @@ void check_one_of(const json &value, const std::set<std::string> &allowed) {
     CHECK(allowed.count(value.get<std::string>()) == 1);
 }
 
-// `variables` tells which settings there are.
+// `variables` lists the settings that exist.
 void check_policy(const json &policy, const json &variables) {
     std::map<std::string, Is> members = {{"prefer", Is::text},
                                          {"strict", Is::boolean},
@@ -211,7 +211,7 @@ TEST_CASE("the document has every key of its schema, of the right type, and no o
     tool.with("PLUGIN_ALLOW_VENDORS", "acme").with("PLUGIN_DENY_VENDORS", "globex");
     const auto broken = tool.home().write("plugin.json", R"({"library": 3})");
     const Finished finished = tool.run({"--json", "--modules", broken.string()});
-    CHECK(finished.code == 1); // not all that was asked for was taken
+    CHECK(finished.code == 1); // not everything requested was accepted
     const json document = json::parse(finished.out);
     check_document(document);
     REQUIRE(document["problems"].size() == 1);
@@ -252,7 +252,7 @@ TEST_CASE("a path that is no UTF-8 leaves the document valid") {
     check_document(json::parse(finished.out));
     PluginLs tool({});
     tool.with("PLUGIN_TUNE_DB", "/nonexistent/caf\xe9");
-    check_document(json::parse(tool.run({"--json"}).out)); // it has the values of all variables
+    check_document(json::parse(tool.run({"--json"}).out)); // it contains the values of all variables
     tool.with("PLUGIN_DENY_VENDORS", "\xe9");
     CHECK(contains(tool.run({"--json"}).err, "unexpected '\\xe9' in '\\xe9'"));
 }

@@ -1,4 +1,4 @@
-// plugin-ls --pid, of the process that runs the tests.
+// plugin-ls --pid on the process that runs the tests.
 #include <cstdlib>
 
 #include <doctest/doctest.h>

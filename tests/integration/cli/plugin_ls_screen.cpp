@@ -1,4 +1,4 @@
-// What plugin-ls shows when nothing is wrong.
+// Output of plugin-ls when nothing is wrong.
 #include <algorithm>
 #include <initializer_list>
 #include <sstream>
@@ -205,7 +205,7 @@ TEST_CASE("exists answers with its exit code alone") {
     CHECK(there.code == 0);
     CHECK(there.out.empty());
     CHECK(there.err.empty());
-    CHECK(tool.run({"--exists", "Vendor.ACME"}).code == 0); // as policies compare ids
+    CHECK(tool.run({"--exists", "Vendor.ACME"}).code == 0); // compared as in policies
     const Finished absent = tool.run({"--exists", "vendor.acmee"});
     CHECK(absent.code == 1);
     CHECK(absent.out.empty());
@@ -216,7 +216,7 @@ TEST_CASE("a bug report has everything, and no value of a variable that is not o
     PluginLs tool({fixture("good"), fixture("other_abi")});
     tool.with("PLUGIN_PASSWORD", "hunter2").with("PLUGIN_PREFER", "vendor");
     const Finished finished = tool.run({"--bug-report"});
-    CHECK(finished.code == 1); // one that was asked for was not taken
+    CHECK(finished.code == 1); // one requested plugin was not accepted
     for (const char *part : {"plugin-ls (opdock) " OPDOCK_VERSION, "libopdock.so", "Linux", "PLUGIN_PREFER",
                              "PLUGIN_PASSWORD", "SEARCH PATHS", "POLICY", "PLUGINS", "vendor.acme", "OPDOCK-E012"}) {
         INFO(part);
@@ -265,7 +265,7 @@ TEST_CASE("details of the in-tree plugins' ops fit 80 columns, or the terminal")
     }
     CHECK(widest(tool.run_on_terminal({"--op", "rmsnorm_fwd"}, 60).out) <= 60);
     CHECK(widest(tool.run_on_terminal({"--op", "rmsnorm_fwd"}, 120).out) > 80);
-    // Paths and values of variables too; in a file each is whole.
+    // Paths and values of variables are wrapped too; in a file each is on one line.
     const std::string modules = REFERENCE_PLUGIN "," CPU_PLUGIN;
     for (const unsigned short columns : std::initializer_list<unsigned short>{60, 80, 100}) {
         CHECK(widest(tool.run_on_terminal({}, columns).out) <= columns);

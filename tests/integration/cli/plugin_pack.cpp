@@ -1,4 +1,4 @@
-// plugin-pack on repositories of the test's own.
+// plugin-pack on repositories that the test makes.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +30,7 @@ TEST_CASE("what a vendor changed comes out of a package and a clone of the frame
 
     CHECK(work.patch("b.opdock").code == 0);
     CHECK(Workplace::read(work.path_of("a.opdock")) == Workplace::read(work.path_of("b.opdock")));
-    CHECK(work.unpatch("a.opdock").code == 0); // again, over its own
+    CHECK(work.unpatch("a.opdock").code == 0); // again, over its own output
     CHECK(work.files("out/fw") == work.files("framework"));
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("what the command line does not say is asked for on a terminal") {
     INFO(patched.out);
     CHECK(patched.code == 0);
     CHECK(!contains(patched.out, "Who answers questions"));
-    CHECK(contains(patched.out, "looking for changes in ")); // and progress is shown
+    CHECK(contains(patched.out, "looking for changes in ")); // progress is shown
     const json document =
         json::parse(work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub"), "--json"}).out);
     CHECK(document.at("message") == "fused attention");
@@ -181,7 +181,7 @@ TEST_CASE("a folder that is somebody else's is not replaced") {
     check_error(work.unpatch("a.opdock"), 1, "there is a folder that plugin-pack did not make");
     CHECK(work.files("out").at("thesis.tex") == "years of work");
     fs::remove_all(work.path_of("out"));
-    fs::create_directory(work.path_of("out")); // an empty one is nobody's
+    fs::create_directory(work.path_of("out")); // an empty folder belongs to nobody
     CHECK(work.unpatch("a.opdock").code == 0);
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("wherever unpatch is killed, the folder is the old one or the new one"
         const auto found = work.files("out/fw");
         return found == old_files || found == new_files;
     });
-    CHECK(work.unpatch("a.opdock").code == 0); // nothing is left locked
+    CHECK(work.unpatch("a.opdock").code == 0); // no lock is left behind
     CHECK(work.files("out/fw") == old_files);
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("text that is no UTF-8 is refused before anything is done") {
         check_error(patched, 2, std::string(option) + ": 'caf\\xe9' is not UTF-8");
         CHECK(!fs::exists(work.path_of("a.opdock")));
     }
-    work.git({"-C", work.path_of("framework"), "tag", "v\xe9"}); // what git describe says is nobody's fault
+    work.git({"-C", work.path_of("framework"), "tag", "v\xe9"}); // output of git describe, which nobody is to blame for
     CHECK(work.patch("a.opdock").code == 0);
 }
 
@@ -249,7 +249,7 @@ TEST_CASE("what is no package is refused before more than its first lines are re
     const std::string pipe = work.path_of("pipe.opdock"), sparse = work.path_of("sparse.opdock");
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     work.write("sparse.opdock", "");
-    fs::resize_file(sparse, uint64_t{1} << 40); // more than a package may have, and nobody counts it
+    fs::resize_file(sparse, uint64_t{1} << 40); // more than a package may have, and too much to read
     const Finished silent = work.run({"verify", pipe});
     CHECK(silent.code == 1);
     CHECK(contains(silent.err, pipe + ": nobody writes to this pipe"));
@@ -265,7 +265,7 @@ TEST_CASE("what is no package is refused before more than its first lines are re
 TEST_CASE("files that a filter would convert are named, since what they hold is packed") {
     const Workplace work;
     work.write("framework/.gitattributes", "*.py filter=up\n");
-    CHECK(!contains(work.patch("a.opdock").err, "filters are not run")); // there is no such filter
+    CHECK(!contains(work.patch("a.opdock").err, "filters are not run")); // no such filter is configured
     work.git({"-C", work.path_of("framework"), "config", "filter.up.clean", "tr a-z A-Z"});
     CHECK(contains(work.patch("b.opdock").err, "note: filters are not run; what stands in the worktree is packed of "
                                                "a.py of fw\n"));
@@ -275,7 +275,7 @@ TEST_CASE("files that a filter would convert are named, since what they hold is 
 
 TEST_CASE("a file without an end is not taken into a package") {
     const Workplace work;
-    for (const char *endless : {"/dev/zero", "/proc/self/pagemap"}) { // the second a regular file, of the size 0
+    for (const char *endless : {"/dev/zero", "/proc/self/pagemap"}) { // the latter is a regular file of size 0
         fs::remove(work.path_of("LICENSE"));
         fs::create_symlink(endless, work.path_of("LICENSE"));
         check_error(work.patch("a.opdock", {"--license", work.path_of("LICENSE")}), 1,
@@ -297,7 +297,7 @@ TEST_CASE("a repository of another user is read when git is told that it is safe
     check_error(work.patch("a.opdock"), 1,
                 "framework: the repository belongs to another user, and git does not open it; if you trust it: git "
                 "config --global --add safe.directory /");
-    work.with("GIT_CONFIG_PARAMETERS", "'safe.directory=" + work.path_of("framework") + "'"); // of git -c
+    work.with("GIT_CONFIG_PARAMETERS", "'safe.directory=" + work.path_of("framework") + "'"); // as set by git -c
     CHECK(work.patch("a.opdock").code == 0);
     work.with("GIT_CONFIG_PARAMETERS", "");
     work.with("GIT_CONFIG_COUNT", "1");
@@ -323,7 +323,7 @@ TEST_CASE("a partial clone that lacks files is said, and is no conflict") {
         check_error(unpatched, 1, std::string("clone: it is a partial clone that ") + lacks);
         fs::remove_all(work.path_of("clone"));
     }
-    // Of a vendor's the file that was changed.
+    // The vendor's partial clone lacks the file that was changed.
     work.git({"clone", "--quiet", "--filter=blob:none", "file://" + work.path_of("framework"), work.path_of("clone")});
     work.write("clone/a.py", "other\n");
     work.commit("clone");
@@ -372,7 +372,7 @@ TEST_CASE("a commit that the checkout does not come after is told") {
     const Finished patched = patch("later");
     CHECK(patched.code == 0);
     CHECK(contains(patched.err, "note: later is not among the commits that HEAD of " + work.path_of("framework")));
-    // Where a shallow clone ends nobody can tell.
+    // In a shallow clone nobody can tell.
     work.write("framework/.git/shallow", Workplace::read(work.path_of("framework/.git/refs/heads/before")));
     CHECK(patch("later").err.empty());
 }
@@ -416,7 +416,7 @@ TEST_CASE("wrong usage of plugin-pack exits with 2") {
 TEST_CASE("a package moves to a newer commit when its changes go together with it, and says where not") {
     const Workplace work;
     CHECK(work.patch("a.opdock").code == 0);
-    // What the framework did meanwhile: elsewhere in the file, and a rename.
+    // Meanwhile the framework changed another part of the file, and renamed one.
     work.write("clone/a.py", "zero\none\ntwo\nthree\n");
     fs::rename(work.path_of("clone/b.bin"), work.path_of("clone/renamed.bin"));
     work.commit("clone");

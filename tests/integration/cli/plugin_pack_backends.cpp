@@ -1,4 +1,4 @@
-// Several backends in one package, and submodules.
+// Packages with several backends, and submodules.
 #include <filesystem>
 #include <map>
 
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The framework has a submodule, which has one itself, and the clone has them too.
+// Adds to the framework a submodule that has a submodule itself, and checks both out in the clone.
 void add_submodules(const Workplace &work) {
     const auto add = [&](const std::string &to, const std::string &from) {
         work.git({"-c", "protocol.file.allow=always", "-C", work.path_of(to), "submodule", "--quiet", "add",
@@ -51,7 +51,7 @@ TEST_CASE("what was changed in submodules, and in theirs, travels with the frame
     work.write("framework/parts/middle/file", "adapted\r\n");
     work.write("framework/parts/middle/parts/inner/new file", "new\n");
     fs::remove(work.path_of("framework/parts/middle/parts/inner/gone"));
-    work.commit("framework/parts/middle/parts/inner"); // commits that nobody else has
+    work.commit("framework/parts/middle/parts/inner"); // commits that exist nowhere else
     work.commit("framework/parts/middle");
     work.write("framework/parts/middle/parts/inner/file", "not even committed\n");
     CHECK(work.patch("a.opdock", {"--serial", "2"}).code == 0);
@@ -71,7 +71,7 @@ TEST_CASE("what was changed in submodules, and in theirs, travels with the frame
     CHECK(work.run(in_place).code == 0);
     CHECK(work.files("clone") == original);
 
-    // Onto a commit with another commit of the submodule.
+    // Onto a commit that has another commit of the submodule.
     work.write("clone/parts/middle/elsewhere", "upstream\n");
     work.commit("clone/parts/middle");
     work.commit("clone");
@@ -80,7 +80,7 @@ TEST_CASE("what was changed in submodules, and in theirs, travels with the frame
     merging[3] = "fw=" + work.path_of("clone") + "@HEAD";
     const Finished merged = work.run(merging);
     INFO(merged.err);
-    CHECK(merged.code == 4); // which commit of the submodule it is nobody can tell
+    CHECK(merged.code == 4); // nobody can tell which commit of the submodule is right
     CHECK(contains(merged.err, "fw/parts/middle"));
 
     work.git({"clone", "--quiet", work.path_of("framework"), work.path_of("bare")});
@@ -89,7 +89,7 @@ TEST_CASE("what was changed in submodules, and in theirs, travels with the frame
     check_error(work.run(without), 1, "the package changes this submodule, and it is not checked out; check out ");
     without[1] = work.path_of("none.opdock");
     without.emplace_back("--allow-older");
-    CHECK(work.run(without).code == 0); // nothing was changed in it
+    CHECK(work.run(without).code == 0); // the package changes nothing in it
     CHECK(fs::is_empty(work.path_of("out/fw/parts/middle")));
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("a submodule that is a backend itself goes in once, and comes out in b
     add_submodules(work);
     work.write("framework/a.py", "adapted\n");
     work.write("framework/parts/middle/file", "adapted\n");
-    work.commit("framework/parts/middle"); // which nobody else has
+    work.commit("framework/parts/middle"); // exists nowhere else
     work.write("framework/parts/middle/file", "adapted again\n");
     const Finished patched =
         work.patch("a.opdock", {"--backend", "middle=" + work.path_of("framework/parts/middle") + "@HEAD~1"});
@@ -140,7 +140,7 @@ TEST_CASE("a submodule that is a backend itself goes in once, and comes out in b
 
 namespace {
 
-// A package of two backends.
+// Packs two backends into one package.
 void pack_two(const Workplace &work) {
     fs::copy(work.path_of("framework"), work.path_of("engine"), fs::copy_options::recursive);
     work.write("engine/a.py", "engine\n");
@@ -195,7 +195,7 @@ TEST_CASE("an installed package is found by one of its backends and by several t
     CHECK(work.files("out/fw") == work.files("framework"));
     check_error(unpatch({"--task", "train", "--task", "post_train"}), 1,
                 "no package for Acme_A1, train, post_train and fw");
-    // One for this backend alone goes before one that has others too.
+    // A package for this backend alone takes precedence over one that has others too.
     work.write("framework/a.py", "alone\n");
     fs::remove_all(work.path_of("out"));
     CHECK(work.patch("alone.opdock").code == 0);
@@ -217,7 +217,7 @@ TEST_CASE("each backend has its own version, given or asked for") {
         return texts;
     };
     CHECK(versions("a.opdock") == std::vector<std::string>{"0.9", "1.x"});
-    CHECK(work.patch("one.opdock", {"--backend-version", "v1=beta"}).code == 2); // of no backend
+    CHECK(work.patch("one.opdock", {"--backend-version", "v1=beta"}).code == 2); // for no backend
     CHECK(work.patch("one.opdock", {"--backend-version", "1.x"}).code == 0);
     CHECK(versions("one.opdock") == std::vector<std::string>{"1.x"});
     const std::vector<std::string> engine = {"--backend", "engine=" + work.path_of("engine") + "@HEAD",
@@ -271,5 +271,5 @@ TEST_CASE("a folder that unpatch made in the checkout does not go into the next 
     INFO(again.err);
     CHECK(again.code == 0);
     CHECK(contains(again.err, "framework/build/Acme_A1 is left out: unpatch made it"));
-    CHECK(contains(again.out, "fw: 4 changes to ")); // two as before, the log and .gitignore
+    CHECK(contains(again.out, "fw: 4 changes to ")); // two as before, plus the log and .gitignore
 }

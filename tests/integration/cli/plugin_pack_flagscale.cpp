@@ -1,4 +1,4 @@
-// What plugin-pack makes of FlagScale's folders.
+// plugin-pack on FlagScale's folders.
 #include <filesystem>
 #include <map>
 
@@ -54,7 +54,7 @@ TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and t
                                                 "--json"};
     const Finished imported = work.run(arguments);
     INFO(imported.err);
-    CHECK(imported.code == 1); // not all was taken over
+    CHECK(imported.code == 1); // not everything was imported
     const json document = json::parse(imported.out);
     REQUIRE(document.at("packages").size() == 4); // two devices, two tasks
     CHECK(document.at("packages").at(0).at("changes") == 2);
@@ -76,11 +76,11 @@ TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and t
         fs::remove_all(work.path_of("out"));
     }
     check_error(work.run(arguments), 1, "--force overwrites it");
-    std::vector<std::string> one = arguments; // device's folder
+    std::vector<std::string> one = arguments; // for the folder of one device
     one[1] += "/Acme_A1/";
     one[5] = work.path_of("one");
     CHECK(work.run(one).code == 0);
-    CHECK(work.files("one").size() == 2); // tasks
+    CHECK(work.files("one").size() == 2); // two tasks
 }
 
 TEST_CASE("each patch of FlagScale is applied by itself, and one that git refuses is named") {
@@ -167,10 +167,10 @@ TEST_CASE("each layout that FlagScale's folders had is imported, or refused with
                                    .with("PATH", "/usr/bin:/bin")
                                    .run({"git", "-C", work.path_of("clone"), "rev-parse", "HEAD"})
                                    .out.substr(0, 40);
-    // The name is the commit of FlagScale, which the description does not have.
+    // The file is named after the commit of FlagScale, which the description does not have.
     work.write("hardware/Acme_A1/FlagScale/" + commit.substr(0, 7) + ".yaml", "task:\n- train\n");
     work.write("hardware/Acme_A1/FlagScale/" + commit.substr(0, 7) + ".patch", new_file("z.py"));
-    work.write("hardware/Acme_B2/" + commit.substr(0, 8) + "/" + commit.substr(0, 8) + ".patch", // of format-patch
+    work.write("hardware/Acme_B2/" + commit.substr(0, 8) + "/" + commit.substr(0, 8) + ".patch", // made by format-patch
                "From 1a2b3c Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nSubject: [PATCH] x\n\n---\n z.py | 1 +\n\n" +
                    new_file("z.py") + "-- \n2.34.1\n");
     work.write("hardware/acme_C3/FlagScale/diff.yaml", "task: [train]\ncommit: " + commit + "\n");
@@ -236,7 +236,7 @@ TEST_CASE("patches that FlagScale encrypted are imported with its private key") 
         run_openssl({"genrsa", "-traditional", "-out", work.path_of(name), "2048"});
     }
     run_openssl({"rsa", "-in", work.path_of("private_key.pem"), "-pubout", "-out", work.path_of("public_key.pem")});
-    // As its encryption_utils.py does: the start, the key, the patch.
+    // As FlagScale's encryption_utils.py does it: the start, the key, the patch.
     const std::string start(16, 'i'), aes_key(32, 'k');
     work.write("diff", diff);
     work.write("key", aes_key);

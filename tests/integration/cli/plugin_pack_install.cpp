@@ -1,4 +1,4 @@
-// plugin-pack where packages are installed, looked for, and applied in place.
+// plugin-pack: packages are installed, looked up, and applied in place.
 #include <filesystem>
 #include <sstream>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char *name = "Acme_A1-train-fw";
 
-// With a folder for plugins of its own.
+// A user with a folder for plugins.
 class User : public Workplace {
   public:
     User() { fs::copy_file(fixture("good"), path_of("libacme.so")); }
@@ -109,7 +109,7 @@ TEST_CASE("install says when hosts would not trust the place") {
     Tool ls(PLUGIN_LS, {plugins});
     ls.with("PLUGIN_STRICT", "1");
     const auto is_taken = [&] {
-        const Finished listed = ls.run({"--json"}); // nothing, where strict mode does not open without what was named
+        const Finished listed = ls.run({"--json"}); // no output if strict mode does not open without a named plugin
         return listed.code == 0 && json::parse(listed.out).at("plugins").at(0).at("status") == "loaded";
     };
     CHECK(is_taken());
@@ -126,7 +126,7 @@ TEST_CASE("install says when hosts would not trust the place") {
                               "required. Run `chmod o-w '" +
                               plugins + "'`, or install it elsewhere\n");
     }
-    REQUIRE(::chmod(plugins.c_str(), 01777) == 0); // where others cannot replace it
+    REQUIRE(::chmod(plugins.c_str(), 01777) == 0); // where other users cannot replace it
     CHECK(user.install("a.opdock").err.empty());
     CHECK(is_taken());
     if (::geteuid() == 0) {
@@ -151,7 +151,7 @@ TEST_CASE("what the folder for plugins passes on to others is not passed on to w
         CAPTURE(path);
         CHECK((entry.status().permissions() & (fs::perms::group_write | fs::perms::others_write)) == fs::perms::none);
         if (path.ends_with(".lock")) {
-            continue; // nothing is read of it
+            continue; // nothing of it is read
         }
         for (const char *list : {"system.posix_acl_access", "system.posix_acl_default"}) {
             CHECK(::getxattr(path.c_str(), list, nullptr, 0) < 0);
@@ -253,7 +253,7 @@ TEST_CASE("list shows the packages that are kept beside the one in force, and hi
     for (std::string line; std::getline(untrusted, line);) {
         CAPTURE(line);
         const bool is_kept = contains(line, "earlier: ") || contains(line, "later: ");
-        const bool is_broken = line.size() <= 80 || line.find(' ', 6) == std::string::npos; // but for a long path
+        const bool is_broken = line.size() <= 80 || line.find(' ', 6) == std::string::npos; // except for a long path
         CHECK((is_broken || is_kept));
     }
 }
@@ -343,7 +343,7 @@ TEST_CASE("wherever install is killed, the old package is installed or the new o
                      const auto found = user.files(folder);
                      return found == old_files || found == new_files;
                  });
-    CHECK(user.install("a.opdock", {"--allow-older"}).code == 0); // nothing is left locked
+    CHECK(user.install("a.opdock", {"--allow-older"}).code == 0); // no lock is left behind
     CHECK(user.files(folder) == old_files);
     CHECK(user.files("plugins").size() == old_files.size()); // and nothing else
 }
@@ -368,7 +368,7 @@ TEST_CASE("unpatch takes the newest package that is installed and fits, and an o
         arguments.insert(arguments.end(), more.begin(), more.end());
         return user.run(user.with_trust(arguments));
     };
-    CHECK(unpatch({}).code == 0); // the clone does not have the commit of the newest
+    CHECK(unpatch({}).code == 0); // the clone lacks the newest package's commit
     CHECK(user.files("out/fw") == first);
     user.git({"-C", user.path_of("clone"), "fetch", "--quiet"});
     CHECK(unpatch({}).code == 0);
@@ -382,7 +382,7 @@ TEST_CASE("unpatch takes the newest package that is installed and fits, and an o
     check_error(user.run({"unpatch", "--device-type", "Acme_A1", "--backend", "fw=x"}), 2,
                 "unpatch expects the PACKAGE, or --device-type TYPE and --task TASK");
 
-    CHECK(user.install("one.opdock", {"--allow-older"}).code == 0); // somebody went back
+    CHECK(user.install("one.opdock", {"--allow-older"}).code == 0); // a return to the older one
     CHECK(unpatch({"--allow-older"}).code == 0);
     CHECK(user.files("out/fw") == first);
     const Finished history = user.run(user.with_trust({"history"}));
@@ -436,7 +436,7 @@ TEST_CASE("a checkout is adapted in place and put back, and nothing is lost on t
     CHECK((fs::status(user.path_of("clone/run.sh")).permissions() & fs::perms::owner_exec) != fs::perms::none);
     CHECK(Workplace::read(user.path_of("clone/.git/index")) == index);
     CHECK(user.run(in_place).code == 0);                    // again
-    user.write("clone/a.py", "one\ntwo, adapted\nthree\n"); // as it was: an interrupted one goes on
+    user.write("clone/a.py", "one\ntwo, adapted\nthree\n"); // the original content: an interrupted run is resumed
     fs::remove(user.path_of("clone/run.sh"));
     CHECK(user.run(in_place).code == 0);
     CHECK(user.files("clone") == adapted);

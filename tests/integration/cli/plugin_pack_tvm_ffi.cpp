@@ -1,4 +1,4 @@
-// plugin-pack tvm-ffi, and what the tools make of the plugins that it makes.
+// plugin-pack tvm-ffi, and the tools on the plugins that it makes.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -31,20 +31,20 @@ implementations:
     arguments: [output, input, weight, eps, block]
 )";
 
-// Sees the plugin and, unless it is "", the stand-in for libtvm_ffi.so of this name.
+// Sees the plugin and, unless the name is "", the stand-in for libtvm_ffi.so of that name.
 struct PluginTool : Tool {
     PluginTool(const char *program, const std::string &plugin, const std::string &library)
         : Tool(program, {plugin, REFERENCE_PLUGIN}) {
         with("PLUGIN_PREFER", "vendor");
         if (!library.empty()) {
-            const char *before = std::getenv("LD_LIBRARY_PATH"); // has a sanitizer's library, where there is one
+            const char *before = std::getenv("LD_LIBRARY_PATH"); // has a sanitizer's library, if any
             with("LD_LIBRARY_PATH",
                  std::string(TVM_FFI_FAKES "/") + library + (before != nullptr ? ":" + std::string(before) : ""));
         }
     }
 };
 
-// A folder with a manifest, the module that it names, and the plugin that is made of it.
+// A folder with a manifest, the module that it names, and the plugin made from it.
 struct Workplace {
     explicit Workplace(const std::string &text = manifest) {
         folder.write("acme.yaml", text);
@@ -62,7 +62,7 @@ struct Workplace {
         return {program, plugin, library};
     }
 
-    // Why relu's implementation is not used.
+    // The reason why relu's implementation is not used.
     std::string why_not(const std::string &library) const {
         const Finished why = tool(PLUGIN_LS, library).run({"--why", "relu", "--device", "cpu", "--json"});
         CHECK(why.code == 0);
@@ -99,7 +99,7 @@ TEST_CASE("the same manifest makes the same bytes, and another one another build
     REQUIRE(workplace.make().code == 0);
     const auto read = [&] { return workplace.tool(PLUGIN_SIGN).run({"digest", workplace.plugin}).out; };
     const std::string first = read();
-    CHECK(workplace.make().code == 1); // it is there
+    CHECK(workplace.make().code == 1); // the output exists
     REQUIRE(workplace.make({"--force"}).code == 0);
     CHECK(read() == first);
     workplace.folder.write("acme.yaml", std::string(manifest) + "    priority: 1\n");

@@ -1,4 +1,4 @@
-// plugin-run when the call is served.
+// plugin-run on calls that are served.
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -283,7 +283,7 @@ TEST_CASE("inputs that the op writes are put back before each repetition") {
     CHECK(report["outputs"][0]["max"] == 3.0);
 }
 
-// An instrumented libopdock does not load into plugin-probe, which is not.
+// An instrumented libopdock does not load into plugin-probe, which is not instrumented.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("a plugin linked with the host cannot open one while it registers, and is none the worse") {
     const Finished finished = PluginRun({fixture("opens_a_host")}).run({"badco.next", "--in", "a=ones:f32[3]"});

@@ -1,4 +1,4 @@
-// plugin-run when something is wrong: nothing is called, nothing is written.
+// Errors of plugin-run: nothing is called, nothing is written.
 #include <filesystem>
 
 #include <doctest/doctest.h>
@@ -142,7 +142,7 @@ TEST_CASE("an unknown implementation exits with 1 and suggests the one that was 
 }
 
 TEST_CASE("a standard op that nobody brings is no misspelling of one that somebody does") {
-    const Finished finished = PluginRun({fixture("good")}).run({"add"}); // it brings fixture.add
+    const Finished finished = PluginRun({fixture("good")}).run({"add"}); // it provides fixture.add
     check_only_error(finished, 1, "'add' is a standard op that no loaded plugin implements\n");
     CHECK_FALSE(contains(finished.err, "did you mean"));
 }
@@ -157,7 +157,7 @@ TEST_CASE("a file of --modules that is not taken fails the command with its reas
     check_only_error(tool.run(rmsnorm_and({"--modules", broken.string()})), 1,
                      "expected the path of a file for 'library'");
     CHECK(tool.run(rmsnorm_and({"--modules", fixture("good")})).code == 0);
-    CHECK(PluginRun({REFERENCE_PLUGIN, fixture("other_abi")}).run(rmsnorm).code == 0); // as any program would do
+    CHECK(PluginRun({REFERENCE_PLUGIN, fixture("other_abi")}).run(rmsnorm).code == 0); // like any other program
 }
 
 TEST_CASE("a tensor of more dims than there may be is named, with their number") {

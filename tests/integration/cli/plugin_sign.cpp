@@ -142,7 +142,7 @@ TEST_CASE("only what a host may take for a plugin is signed") {
     CHECK(contains(vendor.sign(key, no_note).err, "not signed (OPDOCK-E010)"));
     const fs::path manifest = vendor.directory.write("plugin.json", R"({"library": "acme.pub"})");
     CHECK(contains(vendor.sign(key, manifest.string()).err, "acme.pub: not signed (OPDOCK-E005)"));
-    // What depends on the machine is signed all the same.
+    // Files that depend on the machine are signed all the same.
     const std::string other = vendor.path("libother.so");
     fs::copy_file(fixture("other_abi"), other);
     CHECK(vendor.sign(key, other).code == 0);
@@ -210,7 +210,7 @@ TEST_CASE("keygen refuses a passphrase that is empty, can be read by others or c
     CHECK(contains(keygen({"--passphrase-file", readable}), "others may read or change this passphrase (mode 0644)"));
     CHECK(contains(keygen({"--passphrase-file", vendor.passphrase(std::string(5000, 'x'))}), "less than 1024"));
     CHECK(contains(keygen({"--passphrase-file", vendor.path("absent")}), "No such file"));
-    // Of a session without a terminal.
+    // In a session without a terminal.
     const Finished unasked =
         Command("/usr/bin/env").run({"setsid", "--wait", PLUGIN_SIGN, "keygen", vendor.path("acme")});
     CHECK(unasked.code == 1);
@@ -299,7 +299,7 @@ TEST_CASE("each key has one signature: signing again replaces its own and leaves
     CHECK(document["signatures"][1]["state"] == "valid");
     CHECK(fs::directory_iterator(vendor.directory.path()) != fs::directory_iterator());
     for (const auto &entry : fs::directory_iterator(vendor.directory.path())) {
-        CHECK_FALSE(entry.path().filename().string().starts_with('.')); // what was renamed into place
+        CHECK_FALSE(entry.path().filename().string().starts_with('.')); // temporary names are gone after the rename
     }
 }
 

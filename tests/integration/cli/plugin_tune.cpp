@@ -1,5 +1,5 @@
-// plugin-tune on the cpu plugin, with tune files and a database of the test's own. What wins is the machine's business;
-// tested is what is tried, kept and said.
+// plugin-tune on the cpu plugin, with tune files and a database of the test's own. The winner depends on the machine;
+// the tests check what is tried, kept and printed.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -24,7 +24,7 @@ ops:
     configs: [{grain_kib: 64}, {grain_kib: 1024, stream: true}]
 )";
 
-// For gelu more configs than anybody waits for.
+// A tune file with so many configs for gelu that nobody waits for all of them.
 std::string very_many() {
     std::string values = "1";
     for (int i = 2; i <= 1000; ++i) {
@@ -34,7 +34,7 @@ std::string very_many() {
 }
 
 const std::vector<std::string> rmsnorm = {"rmsnorm_fwd", "--shape", "input=f32[8,100]", "--shape", "weight=f32[100]",
-                                          "--budget",    "60s"}; // far more than it takes
+                                          "--budget",    "60s"}; // far more than needed
 
 std::vector<std::string> rmsnorm_and(const std::vector<std::string> &more) {
     std::vector<std::string> arguments = rmsnorm;
@@ -91,7 +91,7 @@ TEST_CASE("a shape is tuned, kept, and known the next time") {
     CHECK(shape["impl_id"] == "default.cpu");
     CHECK(shape["key"] == "n=128");
     CHECK(shape["inputs"][1] == json({{"name", "weight"}, {"source", "f32[100]"}}));
-    CHECK(shape["tried"].size() == 3); // and the one in force
+    CHECK(shape["tried"].size() == 3); // includes the one in force
     CHECK(shape["kept"]);
     CHECK(shape["database"] == tune.database().string());
 
@@ -287,7 +287,7 @@ TEST_CASE("what was found travels as a tune file") {
                              "did you mean 'default.cpu'?"));
     const auto wrong = other.file("wrong.yaml", "schema: opdock.tune/1\nops: {rmsnorm_fwd: {pinned: [{}]}}\n");
     check_error(other.run({"import", wrong.string()}), 1, "wrong.yaml:2:");
-    const std::filesystem::path pipe = wrong.string() + ".pipe"; // that nobody writes to
+    const std::filesystem::path pipe = wrong.string() + ".pipe"; // a FIFO that nobody writes to
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     check_error(other.run({"import", pipe.string()}), 1, pipe.string() + ": nobody writes to this pipe");
 
@@ -506,7 +506,7 @@ TEST_CASE("--across times all implementations of a call, and keeps how they stan
     CHECK(list["entries"][0]["space"] == "across");
     CHECK(list["entries"][0]["config"].get<std::string>().starts_with("rank="));
     CHECK_FALSE(contains(tune.run({"export"}).out, "rank"));
-    // A shape is compared once, whichever implementations the file names.
+    // A shape is compared only once, whatever implementations the file names for it.
     const auto shapes = tune.file("shapes.yaml", R"(- {op: gelu, inputs: {input: "f32[8,64]"}, impl: default.cpu}
 - {op: gelu, inputs: {input: "f32[8,64]"}, impl: reference.cpp}
 )");

@@ -27,7 +27,7 @@ void check(int error, const char *what) {
     }
 }
 
-// Closed when it goes.
+// A file descriptor, closed on destruction.
 class Descriptor {
   public:
     explicit Descriptor(int number, const char *what) : number_(number) { check(number < 0 ? errno : 0, what); }
@@ -41,7 +41,7 @@ class Descriptor {
     int number_;
 };
 
-// Pointers to the texts, and a null.
+// Pointers to the texts, followed by a null pointer.
 std::vector<char *> pointers(std::vector<std::string> &texts) {
     std::vector<char *> result;
     for (std::string &text : texts) {
@@ -61,7 +61,7 @@ int open_for_writing(const std::filesystem::path &file) {
     return open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 }
 
-// The exit code, or 128 + the signal that ended it.
+// Returns the exit code, or 128 + the signal that ended the child.
 int wait_for(pid_t child) {
     int status = 0;
     while (waitpid(child, &status, 0) < 0) {
@@ -73,7 +73,7 @@ int wait_for(pid_t child) {
 } // namespace
 
 Command::Command(std::string program) : program_(std::move(program)) {
-    // What a sanitizer's run-time library was told, and where it is, holds for the tools as well.
+    // The tools need the same sanitizer options and library path as the test.
     for (const char *name : {"ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH"}) {
         if (const char *value = std::getenv(name); value != nullptr) {
             environment_[name] = value;
@@ -132,7 +132,7 @@ Finished Command::run_and_interrupt(const std::vector<std::string> &arguments, c
     return finished;
 }
 
-// Files, so that neither stream can fill up while the other is read.
+// Redirects to files, so that neither stream can fill up while the other is read.
 Finished Command::run(const std::vector<std::string> &arguments) const {
     const TemporaryDirectory directory;
     const auto out = directory.path() / "out";
@@ -154,7 +154,7 @@ Finished Command::run_on_terminal(const std::vector<std::string> &arguments, uns
     const winsize size{24, columns, 0, 0};
     check(ioctl(terminal.number(), TIOCSWINSZ, &size) == 0 ? 0 : errno, "TIOCSWINSZ");
     Finished finished{name(), start_and_wait(arguments, end.number(), end.number()), "", ""};
-    // What fits a terminal's buffer (4 KiB); enough for what is asked here.
+    // Reads after the process has ended: the output fits into the terminal's buffer (4 KiB).
     check(fcntl(terminal.number(), F_SETFL, O_NONBLOCK) == 0 ? 0 : errno, "O_NONBLOCK");
     char buffer[4096];
     for (ssize_t n = 0; (n = read(terminal.number(), buffer, sizeof buffer)) > 0;) {
@@ -182,7 +182,7 @@ Finished Command::run_with_terminal(const std::vector<std::string> &arguments,
     const Descriptor terminal(number, "forkpty");
     Finished finished{name(), 0, "", ""};
     auto answer = answers.begin();
-    size_t answered = 0; // of `out`, up to the last question
+    size_t answered = 0; // bytes of `out` up to the last question answered
     char buffer[4096];
     // Reading fails once the other end is closed.
     for (ssize_t n = 0; (n = read(terminal.number(), buffer, sizeof buffer)) > 0;) {

@@ -1,4 +1,4 @@
-// A process of a test: started without a shell, with exactly the environment it is given, and waited for.
+// A child process: started without a shell, with exactly the given environment, and waited for.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 namespace opdock::test {
 
 struct Finished {
-    std::string program; // its name, without a folder
-    int code;            // 128 + N when signal N ended it
+    std::string program; // its name, without the folder
+    int code;            // 128 + N if signal N ended it
     std::string out;
     std::string err;
 };
@@ -25,20 +25,20 @@ class Command {
     }
 
     Finished run(const std::vector<std::string> &arguments) const;
-    // Sends it `signal` once, as soon as `marker` stands in what it wrote to stderr.
+    // Sends `signal` once, as soon as `marker` appears in the process's stderr.
     Finished run_and_interrupt(const std::vector<std::string> &arguments, const std::string &marker, int signal) const;
-    // With a terminal as its output; `out` is what appeared there, `err` stays empty. 0 columns: it does not know.
+    // Runs it with its output on a terminal; `out` is the terminal's text, `err` stays empty. 0 columns: width unknown.
     Finished run_on_terminal(const std::vector<std::string> &arguments, unsigned short columns = 0) const;
 
-    // With a terminal of its own, on which each answer is typed once the process waits for one: a question stands there
-    // and nothing is shown of what is typed. `out` is what appeared there.
+    // Runs it on a terminal of its own and types each answer once the process waits for it: a question is shown, and
+    // typed text is not echoed. `out` is the terminal's text.
     Finished run_with_terminal(const std::vector<std::string> &arguments,
                                const std::vector<std::string> &answers) const;
 
   private:
     std::string name() const { return program_.substr(program_.rfind('/') + 1); }
     int start_and_wait(const std::vector<std::string> &arguments, int out, int err) const;
-    int start(const std::vector<std::string> &arguments, int out, int err) const; // its process id
+    int start(const std::vector<std::string> &arguments, int out, int err) const; // returns the process id
 
     std::string program_;
     std::map<std::string, std::string> environment_;

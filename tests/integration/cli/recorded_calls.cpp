@@ -1,4 +1,4 @@
-// What PLUGIN_TRACE and PLUGIN_RECORD leave of a program's calls, and the tools that take it: the program is
+// Files that PLUGIN_TRACE and PLUGIN_RECORD make of a program's calls, and the tools that read them. The program is
 // plugin-run.
 #include <csignal>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Files of calls that a program leaves where a shadow disagrees (PLUGIN_SHADOW, PLUGIN_CALL_FILES), and the tools that
-// replay them: the program is plugin-run.
+// Call files that a program writes if a shadow disagrees (PLUGIN_SHADOW, PLUGIN_CALL_FILES), and the tools that
+// replay them. The program is plugin-run.
 #include <cstring>
 #include <filesystem>
 
@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-// Its vendor's kernels are wrong in one way each, and its references are right.
+// A program with a plugin whose vendor kernels are each wrong in one way, and whose references are right.
 struct Planted : PluginRun {
     Planted() : PluginRun({fixture("planted")}) {
         with("PLUGIN_DEFAULT_PLUGINS", "opdock,planted").with("PLUGIN_PREFER", "vendor");
@@ -27,7 +27,7 @@ struct Planted : PluginRun {
 struct Shadowed : Planted {
     Shadowed() { with("PLUGIN_SHADOW", "all=reference@1/1").with("PLUGIN_CALL_FILES", folder); }
 
-    // The only file that a call left.
+    // Makes the call, and returns the only file that it left.
     std::string file_of(const std::vector<std::string> &call) const {
         const Finished finished = run(call);
         INFO(finished.err);
@@ -123,7 +123,7 @@ TEST_CASE("plugin-check --replay judges an implementation by the call of a file"
 
     const Finished right = tool.run({fixture("planted"), "--impl", "reference.planted", "--replay", file, "--json"});
     INFO(right.out);
-    CHECK(json::parse(right.out).at("ops")[0].at("findings").empty()); // the file itself has some
+    CHECK(json::parse(right.out).at("ops")[0].at("findings").empty()); // the file as a whole has some
     CHECK(json::parse(right.out).at("ops")[0].at("compared") == 1);
 }
 

@@ -11,12 +11,12 @@
 
 namespace opdock::test {
 
-// The path of a plugin of tests/fixtures.
+// The path of a plugin in tests/fixtures.
 inline std::string fixture(const std::string &name) {
     return OPDOCK_FIXTURES "/lib" + name + ".so";
 }
 
-// A tool that sees these plugins and nothing of the machine's: no variables, no home, no installed plugins.
+// A tool that sees these plugins and nothing of the machine: no variables, no home, no installed plugins.
 class Tool : public Command {
   public:
     Tool(const char *program, const std::vector<std::string> &plugins) : Command(program) {
@@ -28,7 +28,7 @@ class Tool : public Command {
         with("XDG_DATA_HOME", home_.path().string());
         with("XDG_CONFIG_HOME", home_.path().string());
         with("PLUGIN_MODULES_ONLY", "1");
-        with("PLUGIN_DEFAULT_PLUGINS", "opdock"); // built, and not installed beside the library
+        with("PLUGIN_DEFAULT_PLUGINS", "opdock"); // as built, not installed beside the library
         if (!plugins.empty()) {
             with("PLUGIN_MODULES", modules);
         }
@@ -52,7 +52,7 @@ inline bool contains(const std::string &text, const std::string &part) {
     return text.find(part) != std::string::npos;
 }
 
-// The tool ended with this code and said why, after its name.
+// Checks that the tool ended with this code and printed the reason after its name.
 inline void check_error(const Finished &finished, int code, const std::string &message) {
     INFO(finished.err);
     CHECK(finished.code == code);

@@ -9,25 +9,25 @@ expect 0 "vendor.acme" -- plugin-ls --op acme.scaled_residual
 expect 0 -- plugin-ls --exists vendor.acme
 expect 0 "ok" -- plugin-ls --check "$build/libacme.so"
 
-# What it brings is tried op by op.
+# The plugin's ops are checked one by one.
 expect 0 "plugin-check: acme rmsnorm_fwd" "plugin-check: acme silu_and_mul" "plugin-check: acme acme.scaled_residual" \
     "100% tests passed" -- ctest --test-dir "$build"
 
-# Our own implementation goes first, the vendor's when it is preferred.
+# Our own implementation is used by default, the vendor's if it is preferred.
 expect 0 "default.cpu" -- "${rmsnorm[@]}"
 PLUGIN_PREFER=vendor expect 0 "vendor.acme" -- "${rmsnorm[@]}"
 PLUGIN_PREFER=vendor PLUGIN_DENY_VENDORS=Acme expect 0 "default.cpu" -- "${rmsnorm[@]}"
 
-# An op of its own is served like any other.
+# The vendor's own op is served like any other.
 expect 0 "vendor.acme" -- plugin-run acme.scaled_residual --in "input=random:f32[8,32]" --in "residual=random:f32[8,32]" \
     --in "scale=random:f32[32]"
 
-# It fails: the next one takes over, or, in strict mode, the reason comes out.
+# If the vendor's implementation fails, the next one takes over; in strict mode the failure is reported instead.
 export PLUGIN_PREFER=vendor ACME_FAIL=rmsnorm_fwd
 expect 0 "default.cpu" "ACME_FAIL names rmsnorm_fwd" -- "${rmsnorm[@]}"
 PLUGIN_STRICT=1 expect 1 "vendor.acme" "ACME_FAIL names rmsnorm_fwd" -- "${rmsnorm[@]}"
 
-# In the user's directory it is found without being named.
+# In the user's plugin directory it is found without being named.
 unset PLUGIN_MODULES ACME_FAIL
 mkdir -p "$XDG_DATA_HOME/opdock/plugins"
 cp "$build/libacme.so" "$build/acme.tune.yaml" "$XDG_DATA_HOME/opdock/plugins"

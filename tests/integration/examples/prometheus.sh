@@ -2,7 +2,7 @@
 # shellcheck source-path=SCRIPTDIR source=../example.bash
 . "$(dirname "$0")/../example.bash"
 
-# What a scrape answers while the program runs.
+# Fetches the metrics while the program runs.
 scrape() {
     coproc server { "$build/serve-metrics" 127.0.0.1:0; }
     local url pid=$server_PID

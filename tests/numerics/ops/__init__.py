@@ -1,8 +1,8 @@
-"""Every op in float64, from its definition, sharing nothing with the C++ that it is compared to; and its cases.
+"""Every op in float64, computed from its definition and independent of the C++ that it is compared with; and its cases.
 
-One module for each header of opdock/ops. Each entry of its OPS says how the inputs of an op are drawn, on which shapes,
-with which attributes; shapes are tuples whose meaning only the op's own `draw` knows. The function of the op's name is
-its formula.
+There is one module per header of opdock/ops. Each entry of its OPS states how an op's inputs are drawn, for which
+shapes and with which attributes. A shape is a tuple whose meaning only the op's own `draw` knows. The function with the
+op's name is its formula.
 """
 
 import importlib

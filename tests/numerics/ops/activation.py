@@ -75,7 +75,7 @@ gelu_bwd_bias, qgelu_bwd_bias, relu_bwd_bias = with_bias(gelu_bwd), with_bias(qg
 silu_bwd_bias, srelu_bwd_bias = with_bias(silu_bwd), with_bias(srelu_bwd)
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 ACTIVATIONS = ("gelu", "qgelu", "relu", "silu", "srelu")

@@ -7,7 +7,7 @@ from .sums import Sum
 
 
 def sequences_of(query, key, query_starts, key_starts):
-    """(batch, slice of queries, slice of keys) of each sequence."""
+    """(batch, slice of queries, slice of keys) for each sequence."""
     if query_starts is None:
         return [(b, slice(0, query.shape[1]), slice(0, key.shape[1])) for b in range(query.shape[0])]
     return [
@@ -30,7 +30,7 @@ def seen(queries, keys, causal, window_left, window_right):
 
 
 def attend(query, key, value, bias, sees, scale, soft_cap):
-    """Of one head: output, lse, the weights, and the scores without the bias."""
+    """For one head: output, lse, the weights, and the scores without the bias."""
     y = scale * query @ key.T
     if soft_cap > 0:
         y = soft_cap * np.tanh(y / soft_cap)
@@ -39,7 +39,7 @@ def attend(query, key, value, bias, sees, scale, soft_cap):
     some = largest > -np.inf
     e = np.exp(z - np.where(some, largest, 0)[:, None])
     total = e.sum(-1)
-    with np.errstate(divide="ignore"):  # the log of 0, where nothing is seen
+    with np.errstate(divide="ignore"):  # log(0) if no key is visible
         lse = np.where(some, largest + np.log(total), -np.inf)
     weights = e / np.where(some, total, 1)[:, None]
     return weights @ value, lse, weights, y
@@ -104,7 +104,7 @@ def attention_bwd(
     by = default_scale(scale, d)
     grad_query, grad_key, grad_value = np.zeros(query.shape), np.zeros(key.shape), np.zeros(value.shape)
     grad_bias = np.zeros((b, h, s, key.shape[1]))
-    # The slopes are differences: their terms tell what the digits of the results are worth.
+    # The gradients are differences: the size of their terms determines the accuracy that can be expected.
     query_terms, key_terms, bias_terms = np.zeros(query.shape), np.zeros(key.shape), np.zeros(grad_bias.shape)
     for batch, q, k in sequences_of(query, key, query_starts, key_starts):
         sees = seen(q.stop - q.start, k.stop - k.start, causal, window_left, window_right)
@@ -167,11 +167,11 @@ def kv_cache_append(key_cache, value_cache, key, value, slots):
     return changed
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
-# b, s, k, h, g, d, e. Longer than the pieces of 64 queries and 256 keys of the CPU plugin, and no queries, keys, heads
-# or elements.
+# b, s, k, h, g, d, e. Includes sizes beyond the CPU plugin's blocks of 64 queries and 256 keys, and cases without
+# queries, keys, heads or elements.
 ATTENTION_SHAPES = [
     (2, 3, 5, 4, 2, 3, 2),
     (1, 70, 300, 2, 1, 24, 16),
@@ -225,14 +225,14 @@ def draw_attention_bwd(draw, shape, attributes):
 
 
 def draw_packed(draw):
-    """Three sequences, one of them without queries, and tokens that belong to none."""
+    """Three sequences, one of them without queries, and tokens that belong to no sequence."""
     inputs = draw_attention(draw, PACKED, {})
     starts = {"query_starts": [0, 70, 70, 85], "key_starts": [0, 80, 83, 100]}
     return {**inputs, **{name: draw.rounded("i32", value) for name, value in starts.items()}}
 
 
 def draw_hidden(draw):
-    """A bias hides some keys, and all of one query."""
+    """A bias hides some keys, and for one query all of them."""
     inputs = draw_attention(draw, (1, 4, 9, 2, 1, 8, 8), {})
     bias = np.where(draw.rng.random((1, 2, 4, 9)) < 0.4, -np.inf, inputs["bias"].values)
     bias[0, 1, 2] = -np.inf
@@ -252,7 +252,7 @@ def one_start(draw):
 
 
 def outputs_of(b, s, k, h, g, d, e):
-    """Their shapes, forward and backward."""
+    """The shapes of the outputs, forward and backward."""
     grads = {"grad_query": (b, s, h, d), "grad_key": (b, k, g, d), "grad_value": (b, k, g, e)}
     return {"output": (b, s, h, e), "lse": (b, h, s), **grads, "grad_bias": (b, h, s, k)}
 
@@ -287,7 +287,7 @@ def of_backward(special):
     return special._replace(draw=draw_all)
 
 
-# b, h, g, d, e, pages, tokens of a page, pages of a sequence
+# b, h, g, d, e, pages, tokens per page, pages per sequence
 DECODE_SHAPES = [
     (3, 4, 2, 8, 6, 9, 4, 5),
     (2, 6, 1, 64, 64, 40, 16, 20),
@@ -323,7 +323,7 @@ def too_long(draw):
     return {**draw_decode(draw, DECODE_SHAPES[0], {}), "lengths": draw.rounded("i32", [20, 3, 21])}
 
 
-# n, g, d, e, pages, tokens of a page
+# n, g, d, e, pages, tokens per page
 APPEND_SHAPES = [(5, 2, 8, 6, 4, 3), (1, 1, 1, 1, 1, 1), (0, 2, 4, 4, 2, 2), (3, 0, 4, 4, 2, 2), (3, 2, 0, 4, 2, 2)]
 
 

@@ -1,7 +1,7 @@
-"""What an entry of OPS says, and what most ops have in common.
+"""The entries of OPS, and helpers that most ops share.
 
-The formula of an op is the function of its name in the same module: it takes inputs and attributes by name, and returns
-the outputs by name. An output is an array or, where it is a sum whose terms may cancel, a Sum.
+The formula of an op is the function with its name in the same module. It takes inputs and attributes by name, and
+returns the outputs by name. An output is an array or, if it is a sum whose terms may cancel, a Sum.
 """
 
 from typing import Callable, NamedTuple
@@ -15,31 +15,31 @@ from .sums import Sum
 
 class Op(NamedTuple):
     draw: Callable  # draw(Source, shape, attributes) -> {parameter: Tensor or list of them}, as in the signature
-    outputs: dict  # name -> dtype, "T" and "U" being the variables of the case
-    shapes: list  # the first one is varied, the second one in layout only
+    outputs: dict  # name -> dtype, where "T" and "U" are the variables of the case
+    shapes: list  # the first is varied in every way, the second in its layout only
     attributes: list = [{}]
     optional: tuple = ()  # inputs and outputs that may be absent
-    within: dict = {}  # output -> the dtype whose tolerance it has, where that is not its own
+    within: dict = {}  # output -> the dtype whose tolerance applies, if not its own
     in_place: dict = {}  # output -> the input it may share memory with
-    changed: dict = {}  # inputs that the op writes -> dtype; the formula returns what they become
-    two_dtypes: bool = False  # has U beside T
+    changed: dict = {}  # inputs that the op writes -> dtype; the formula returns their new values
+    two_dtypes: bool = False  # has U in addition to T
     F: tuple = ()  # dtypes of the variable F; an attribute `dtype` names a variable
-    G: tuple = ()  # the same of G
-    P: tuple = ()  # dtypes of the variable P, in turn
-    distinct: tuple = ()  # inputs whose rows may not all be one
-    special: list = []  # of Special
+    G: tuple = ()  # likewise for G
+    P: tuple = ()  # dtypes of the variable P, used in turn
+    distinct: tuple = ()  # inputs whose rows must not share memory
+    special: list = []  # Special cases
 
 
 class Special(NamedTuple):
-    """A case of its own."""
+    """A special case."""
 
     label: str
     draw: Callable  # draw(Source) -> {parameter: Tensor}
     status: str = "OK"  # what the call must return
-    message: str = ""  # a word its error must have
+    message: str = ""  # a word that the error message must contain
     attributes: dict = {}
-    refused: bool = False  # it fails whatever the data are, and is not prepared either
-    shapes: dict = {}  # of outputs of one that fails, where they are not those of the input that they are like
+    refused: bool = False  # it fails whatever the data are, so preparing it fails too
+    shapes: dict = {}  # of a failing call's outputs, if they differ from those of the corresponding input
 
 
 class Source:
@@ -69,7 +69,7 @@ class Source:
         return self.rounded("i64", np.where(ignored, ignore_index, targets))
 
 
-# 1, odd sizes, no rows, rows of no elements, and a sum of more than 2^16.
+# Size 1, odd sizes, no rows, rows without elements, and a sum of more than 2^16 elements.
 ROWS = [(2, 3, 17), (33, 257), (1,), (5,), (1, 1), (3, 5), (2, 1, 3, 2, 40), (0, 8), (4, 0), (2, 0, 3), (3, 4099)]
 LONG = [(1, 66001)]
 MANY = [(66001, 2)]

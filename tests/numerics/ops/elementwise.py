@@ -20,7 +20,7 @@ WORD = np.uint64(0xFFFFFFFF)
 
 
 def philox(counters, key):
-    """Philox 4x32-10: counters are rows of four 32-bit words, the key is two."""
+    """Philox 4x32-10: each row of counters has four 32-bit words, the key has two."""
     a, b, c, d = (np.asarray(word, np.uint64) for word in counters)
     low_key, high_key = (int(word) for word in key)
     for _ in range(10):
@@ -66,7 +66,7 @@ def dequantize(input, scale_inv, *, dtype):
 
 
 def eight_bits(input, amax, dtype):
-    """The quotients and the scales, where each element of input has its amax, of the scale that it shares."""
+    """The quotients and the scales. For each element of input, amax is the maximum of its scale's group."""
     largest = 127 if dtype == "i8" else FP8[dtype].largest
     scale = (amax / largest).astype(np.float32).astype(np.float64)
     with np.errstate(invalid="ignore"):
@@ -83,7 +83,7 @@ def quantize_per_token(input, *, dtype):
 
 
 def in_blocks(input, rows, dtype):
-    """Blocks of 128 columns and so many rows."""
+    """Blocks of 128 columns and the given number of rows."""
     *leading, n = input.shape
     flat = input.reshape(int(np.prod(leading)), n)
     down, across = -(-len(flat) // rows), -(-n // 128)
@@ -114,7 +114,7 @@ def silu_and_mul_quantize(gate, up, *, dtype):
     return quantize_per_token(gate / (1 + np.exp(-gate)) * up, dtype=dtype)
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 DROPOUT_ATTRIBUTES = [{"p": 0.3}, {"p": 0.0}, {"p": 1.0}, {"p": 0.999}]
@@ -188,7 +188,7 @@ def eight_bit_op(draw_all, shapes, formats, **more):
     return Op(draw_all, {"output": "F", "scale": "f32"}, shapes, [{"dtype": "F"}], F=formats, **more)
 
 
-# One step of an element, where factors differ in their last digit.
+# The tolerance of one element, for factors that differ in their last digit.
 A_STEP = {"output": "bf16"}
 
 OPS = {

@@ -13,7 +13,7 @@ def halves(x):
 
 
 def gate_of(activation):
-    """act(gate) * up, for the op's name act."""
+    """act(gate) * up, where act is named by the op."""
 
     def forward(gate, up):
         return {"output": scaled(activation(gate)["output"], up)}
@@ -73,7 +73,7 @@ def clamped_swiglu_bwd(grad, input, *, limit=7.0, alpha=1.702):
     return {"grad_input": Sum(np.concatenate([by_first.value, by_second], -1), max(by_first.scale, shifted))}
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 GATED = ("geglu", "qgeglu", "reglu", "sreglu", "swiglu")
@@ -96,7 +96,7 @@ GLU_BWD = Op(draw_halves_bwd, {"grad_input": "T"}, ROWS)
 GATE = Op(draw_inputs("gate", "up"), {"output": "T"}, ROWS)
 GATE_BWD = Op(draw_inputs("grad", "gate", "up"), {"grad_gate": "T", "grad_up": "T"}, ROWS)
 
-# Both limits are reached by inputs of a normal distribution.
+# Inputs from a normal distribution reach both limits.
 CLAMPED_ATTRIBUTES = [{"limit": 1.0}, {}, {"limit": 0.5, "alpha": 1.0}]
 
 OPS = {

@@ -46,7 +46,7 @@ def topk_softmax_bwd(grad_weights, logits, weights, indices, *, renormalize=Fals
     return {"grad_logits": total(to_each, -p * (weights * grad_weights).sum(-1, keepdims=True))}
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 # The shape of the indices, v, n.
@@ -103,7 +103,7 @@ def draw_topk_softmax_bwd(draw, shape, attributes):
 
 
 def equal_logits(draw):
-    """Of equals, the ones with the lower index."""
+    """Of equal values, those with the lower indices are chosen."""
     return {"logits": draw.rounded("T", np.tile([1.0, 0.5], (3, 6)))}
 
 

@@ -7,7 +7,7 @@ from .sums import Sum, total_over_rows
 
 
 def product(a, b):
-    """a @ b; the size of its terms is the norm of all products."""
+    """a @ b; the size of its terms is the norm of all individual products."""
     return Sum(a @ b, float(np.sqrt((a**2 @ b**2).sum())))
 
 
@@ -44,7 +44,7 @@ def linear_fp8_block(input, weight, input_scale, weight_scale, bias=None, *, dty
 
 
 def by_group(starts, rows, columns, product_of):
-    """product_of(group, its rows) in these rows, 0 behind them."""
+    """product_of(group, its rows) in the rows of each group, and 0 in the rows after the last group."""
     output, scale = np.zeros((rows, columns)), 0.0
     for group in range(len(starts) - 1):
         of_group = slice(starts[group], starts[group + 1])
@@ -72,7 +72,7 @@ def grouped_linear_wgrad(grad, input, starts):
     return {"grad_weight": Sum(np.array(values).reshape(shape), scale)}
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 # The leading dimensions of the input, k, n.
@@ -84,20 +84,20 @@ LINEAR_SHAPES = [
     (7, 5),
     (3, 5, 4),
     (64, 128, 96),
-    (2, 4099, 19),  # more rows of the weight than the reference widens at a time
+    (2, 4099, 19),  # more weight rows than the reference widens at a time
     (0, 8, 5),
     (2, 0, 3, 4),
     (4, 0, 3),
     (4, 8, 0),
-    # Many rows, where the CPU plugin leaves the products to BLAS: one of everything, nothing to add up, more than one
-    # block and one panel of widened rows.
+    # Many rows, so that the CPU plugin leaves the products to BLAS: all sizes 1, nothing to add up, more than one
+    # block, and more than one panel of widened rows.
     (20, 1, 1),
     (20, 0, 5),
     (5, 27, 1031, 70),
 ]
 
 
-# Blocks of 128, whole and not, and more rows and columns than the CPU plugin has at a time of that depth.
+# Full and partial blocks of 128, and more rows and columns than the CPU plugin handles at a time for that depth.
 FP8_SHAPES = [(2, 3, 17, 9), (33, 129, 65), (1, 1), (7, 1, 5), (300, 257, 130), (0, 8, 5), (4, 0, 3), (4, 8, 0)]
 FP8_SHAPES += [(2051, 3, 2), (2, 3, 8195)]
 

@@ -9,7 +9,7 @@ from .sums import Sum, mean, total, total_over_rows
 
 def log_sum_exp(logits):
     largest = logits.max(-1, initial=-np.inf)
-    with np.errstate(divide="ignore"):  # no classes: the log of 0
+    with np.errstate(divide="ignore"):  # no classes: log(0)
         return total(largest, np.log(np.exp(logits - largest[:, None]).sum(-1)))
 
 
@@ -22,7 +22,7 @@ def cross_entropy_fwd(logits, target, *, ignore_index=-100, label_smoothing=0.0)
     used = target != ignore_index
     lse = log_sum_exp(logits)
     terms = [np.where(used, lse.value, 0), -(1 - label_smoothing) * at_target(logits, target, used)]
-    if label_smoothing:  # not a product with 0: a logit may be -inf
+    if label_smoothing:  # rather than a product with 0: a logit may be -inf
         terms.append(np.where(used, -label_smoothing * mean(logits)[:, 0], 0))
     return {"loss": total(*terms), "lse": lse}
 
@@ -72,7 +72,7 @@ def kl_div(input, target, *, log_target=False):
 
 
 def total_of_row(*terms):
-    """The sum over a row of a few terms for each element."""
+    """The row sums of several terms per element."""
     return Sum(sum(terms).sum(-1), max(float(np.linalg.norm(np.ravel(term))) for term in terms))
 
 
@@ -81,7 +81,7 @@ def kl_div_bwd(grad_loss, target, *, log_target=False):
 
 
 def mixture(input, target, beta):
-    """q, p and the log of what they are compared to, each as it counts in the loss."""
+    """q, p and the log of the mixture they are compared with, each as it counts in the loss."""
     q, p = np.exp(input), np.exp(target)
     if beta == 0:
         return 0 * q, p, input
@@ -104,7 +104,7 @@ def jsd_bwd(grad_loss, input, target, *, beta=0.5):
     return {"grad_input": total(grad_loss * q * input, -grad_loss * q * log_m, by_beta_1)}
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 LOSS_SHAPES = [(6, 17), (33, 257), (1, 1), (1, 5), (5, 1), (0, 8), (3, 0), (3, 4099)]
@@ -124,7 +124,7 @@ def draw_loss_bwd(draw, shape, attributes):
     return {"grad_loss": draw("f32", shape[0]), **forward, "lse": draw.rounded("f32", lse)}
 
 
-# n, i, v. The last has more rows than the CPU plugin has logits of at a time.
+# n, i, v. The last one has more rows than the CPU plugin computes logits for at a time.
 LINEAR_LOSS_SHAPES = [(6, 9, 17), (33, 65, 129), (1, 1, 1), (5, 1, 3), (0, 3, 4), (20, 70, 1031), (1100, 5, 33)]
 
 
@@ -147,7 +147,7 @@ def wrong_class(draw_inputs, wrong):
 
 
 def impossible_classes(draw_inputs):
-    """Logits of minus infinity, as a mask leaves them, but for the target's."""
+    """All logits but the target's are minus infinity, as after masking."""
 
     def draw_masked(draw):
         inputs = draw_inputs(draw, (5, 9), {})
@@ -168,7 +168,7 @@ def log_probabilities(draw, shape):
 
 def draw_kl_div(draw, shape, attributes):
     target = log_probabilities(draw, shape)
-    if not attributes.get("log_target"):  # some of them 0
+    if not attributes.get("log_target"):  # some are 0
         target = draw.rounded("T", np.where(draw.rng.random(shape) < 0.2, 0, np.exp(target.values)))
     return {"input": log_probabilities(draw, shape), "target": target}
 

@@ -53,7 +53,7 @@ def moe_permute(input, places):
 
 
 def rows_of_choices(rows, places):
-    """[t, k, n]; 0 of dropped ones."""
+    """Rows as [t, k, n]; 0 for dropped ones."""
     return np.where(places[..., None] < 0, 0, rows[np.maximum(places, 0)])
 
 
@@ -76,7 +76,7 @@ def moe_unpermute_bwd(grad, input, places, weights):
     return {"grad_input": grad_input, "grad_weights": Sum(products.sum(-1), float(np.linalg.norm(np.ravel(products))))}
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 # t, e
@@ -105,7 +105,7 @@ def draw_topk_sigmoid_bwd(draw, shape, attributes):
 
 
 def equal_scores(draw):
-    """Of equals, the ones with the lower index: those of large logits are 1."""
+    """Of equal values, those with the lower indices are chosen; the large logits all give 1."""
     return {"logits": draw.rounded("T", np.tile([1.0, 30.0, 40.0], (3, 4))), "bias": None}
 
 

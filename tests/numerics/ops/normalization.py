@@ -78,12 +78,12 @@ def l2norm_bwd(grad, input, rnorm):
 
 
 def in_groups(x, groups):
-    """Elements of a group in the last of three dimensions."""
+    """Reshapes to three dimensions, the last of which holds the elements of a group."""
     return x.reshape(x.shape[0], groups, int(np.prod(x.shape[1:])) // groups)
 
 
 def by_channel(x, like):
-    """One value for each channel, or for each channel of the batch, beside all elements of it."""
+    """Broadcasts one value per channel, or per channel of each batch, over all elements of the channel."""
     return np.broadcast_to(x.reshape(*x.shape, *[1] * (like.ndim - 2)), like.shape)
 
 
@@ -113,7 +113,7 @@ def group_norm_bwd(grad, input, mu, rsigma, weight):
     }
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 NORM_ATTRIBUTES = [{}, {"eps": 1e-3}, {"zero_centered_gamma": True}, {"eps": 0.5, "zero_centered_gamma": True}]
@@ -121,7 +121,7 @@ NORM_BWD_ATTRIBUTES = [{}, {"zero_centered_gamma": True}]
 
 
 def center(shape):
-    """Rows far from 0 need a variance that is not a difference of large numbers; short ones may be nearly constant."""
+    """Rows far from 0 need a variance that is not a difference of large numbers; short rows may be nearly constant."""
     return 10.0 if shape[-1] > 16 else 0.0
 
 
@@ -171,8 +171,8 @@ def draw_l2norm_bwd(draw, shape, attributes):
     return {"grad": draw("T", *shape), "input": input, "rnorm": draw.rounded("f32", l2norm_fwd(input.values)["rnorm"])}
 
 
-# b, c, what follows. The second has groups of many elements: where layouts differ, rsigma may be that of other rows,
-# and a large one, as few elements have, takes results out of the range of f16.
+# b, c, then the remaining dimensions. The second shape has large groups: where layouts differ, rsigma may belong to
+# other rows, and a large one, as of small groups, would take results beyond the range of f16.
 CHANNELS = [(2, 6, 17), (3, 12, 5), (3, 6), (1, 6, 5, 7), (0, 6, 4), (2, 6, 0), (2, 6, 4099)]
 GROUPS = [{"groups": 3}, {"groups": 1, "eps": 0.1}, {"groups": 6}, {"groups": 2}]
 
@@ -234,7 +234,7 @@ OPS = {
         ROWS + LONG,
         NORM_ATTRIBUTES,
         optional=("rsigma",),
-        within={"rsigma": "T"},  # it may be that of the sum as stored
+        within={"rsigma": "T"},  # it may be computed from the stored sum
         two_dtypes=True,
     ),
     "layernorm_fwd": Op(

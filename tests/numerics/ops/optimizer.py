@@ -7,7 +7,7 @@ from .sums import Sum, total
 
 
 def lists(rows):
-    """A list of tuples as a tuple of lists."""
+    """Transposes a list of tuples into lists, one per output."""
     return [list(column) for column in zip(*rows)]
 
 
@@ -82,10 +82,10 @@ def multi_tensor_scale(tensors, scale, found_inf):
     return {"tensors": tensors, "found_inf": found_inf}
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
-# The sizes of a list's tensors; the CPU plugin cuts long ones.
+# Sizes of the tensors of a list; the CPU plugin splits long ones.
 LISTS = [(17, 1, 4099, 5), (257,), (1,), (0, 3, 0), (0,), (5, 66001, 2)]
 
 
@@ -99,7 +99,7 @@ def draw_flag(draw, flag):
 
 def draw_adam(draw, sizes, attributes, noop=0):
     exp_avg = draw_list(draw, "f32", sizes)
-    # The average of squares is no less than the square of the average.
+    # The mean of squares is at least the square of the mean.
     exp_avg_sq = [m.values**2 + draw("f32", len(m.values)).values ** 2 for m in exp_avg]
     return {
         "grads": draw_list(draw, "T", sizes),
@@ -127,7 +127,7 @@ def idle(draw_inputs):
 
 
 def large_gradients(draw):
-    """Squares of bf16 and f32 past the range of f32, where their average is within it."""
+    """Squares of bf16 and f32 values exceed the range of f32, but their average is within it."""
     inputs = draw_adam(draw, (9,), {})
     largest = 1e20 if draw.dtypes["T"] != "f16" else 6e4
     return {**inputs, "grads": [draw.rounded("T", np.full(9, largest))]}
@@ -138,7 +138,7 @@ def draw_norm(draw, sizes, attributes):
 
 
 def far_from_1(draw):
-    """Squares past the range of f32, on both sides."""
+    """Squares beyond the range of f32, in both directions."""
     large, small = (1e25, 1e-25) if draw.dtypes["T"] != "f16" else (6e4, 1e-6)
     return {"inputs": [draw.rounded("T", np.full(3, large)), draw.rounded("T", np.full(100, small))]}
 

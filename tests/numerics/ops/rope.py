@@ -7,7 +7,7 @@ from .sums import Sum, mean, total, total_over_rows
 
 
 def rotation_pairs(r, interleaved):
-    """Indices of the first and of the second element of each pair that turns together."""
+    """Indices of the first and the second element of each pair that is rotated together."""
     return (np.arange(0, r, 2), np.arange(1, r, 2)) if interleaved else (np.arange(r // 2), np.arange(r // 2, r))
 
 
@@ -68,7 +68,7 @@ def rope_qk_positions_bwd(grad_query_out, grad_key_out, positions, cos, sin, *, 
 
 
 def of_unit_size(x, eps):
-    """The heads of x, and the factors that made them so."""
+    """The normalized heads of x, and the factors that were applied."""
     factors = 1 / np.sqrt(mean(x**2) + eps)
     return x * factors, factors
 
@@ -103,10 +103,10 @@ def qk_norm_rope_bwd(
     return grads
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
-# s, b, h, d, m, r. Angles of the halves differ, so that a kernel that reads the wrong one is found.
+# s, b, h, d, m, r. The angles of the two halves differ, so that a kernel that reads the wrong half is found.
 ROPE_SHAPES = [
     (5, 2, 3, 8, 7, 4),
     (17, 1, 3, 130, 20, 128),
@@ -184,7 +184,7 @@ def draw_tables(draw, shape):
 
 
 def at_positions(*names):
-    """The first of them has all heads of the shape, another fewer."""
+    """The first input has all heads of the shape, another one fewer."""
 
     def draw_all(draw, shape, attributes):
         t, h, d, _, _ = shape

@@ -9,7 +9,7 @@ HALF = np.uint64(32)
 
 
 def weights_of(row):
-    """Of the logits of a row, which are exact in f32, beside the largest of them that is a number."""
+    """The weights of a row's logits, which are exact in f32, relative to the largest logit that is a number."""
     largest = np.float32(np.fmax.reduce(row))
     x = row.astype(np.float32)
     with np.errstate(invalid="ignore"):
@@ -54,7 +54,7 @@ def sample_top_k_top_p(logits, rng_state, k, p):
     return {"indices": np.array(indices, np.int64).reshape(len(logits))}
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 # b, v
@@ -73,7 +73,7 @@ def draw_sampling(draw, shape, attributes):
 
 
 def far_rows(draw):
-    """What has no weight, infinities and NaN; ties; and each filter at its ends."""
+    """Values without weight, infinities and NaN; ties; and each filter at its limits."""
     inf, nan = np.inf, np.nan
     rows = [
         [-inf, -inf, -inf, -inf],

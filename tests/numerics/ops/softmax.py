@@ -7,7 +7,7 @@ from .sums import total
 
 
 def visible_softmax(z, visible):
-    """Over the keys that are visible; 0 for the others, and for all where none is."""
+    """Softmax over the visible keys; 0 for hidden ones, and everywhere if none is visible."""
     largest = z.max(-1, keepdims=True, initial=-np.inf, where=visible)
     e = np.exp(z - np.where(visible, largest, z)) * visible
     total = e.sum(-1, keepdims=True)
@@ -40,7 +40,7 @@ scaled_aligned_causal_masked_softmax_bwd = scaled_softmax_bwd
 
 def log_softmax_fwd(input):
     largest = input.max(-1, keepdims=True, initial=-np.inf)
-    with np.errstate(divide="ignore"):  # nothing: the log of 0
+    with np.errstate(divide="ignore"):  # nothing is visible: log(0)
         log_sum = np.log(np.exp(input - largest).sum(-1, keepdims=True))
     return {"output": total(input, np.broadcast_to(-largest - log_sum, input.shape))}
 
@@ -49,7 +49,7 @@ def log_softmax_bwd(grad, output):
     return {"grad_input": total(grad, -np.exp(output) * grad.sum(-1, keepdims=True))}
 
 
-# --- what they are tried on ---
+# --- cases ---
 
 
 def draw_softmax_bwd(draw, shape, attributes):
@@ -59,7 +59,7 @@ def draw_softmax_bwd(draw, shape, attributes):
 
 SOFTMAX_ATTRIBUTES = [{}, {"scale": 0.37}, {"scale": -2.0}]
 
-# b, h, q, k, m. The longest rows are of more than one block of the CPU plugin.
+# b, h, q, k, m. The longest rows span more than one block of the CPU plugin.
 MASKED_SHAPES = [
     (2, 3, 5, 17, 2),
     (3, 2, 7, 33, 1),
@@ -78,7 +78,7 @@ TRIANGLE_SHAPES = [(3, 17), (2, 65), (1, 1), (5, 2), (0, 4), (3, 0), (1, 700)]
 
 
 def draw_mask(draw, b, q, k):
-    """A third is hidden, and of some queries everything."""
+    """A third of the keys is hidden, and for some queries all of them."""
     hidden = draw.rng.random((b, 1, q, k)) < 0.3
     hidden[draw.rng.random((b, 1, q)) < 0.2] = True
     return draw.rounded("u8", hidden)
@@ -106,7 +106,7 @@ def draw_log_softmax_bwd(draw, shape, attributes):
 
 
 def impossible_keys(draw):
-    """Elements of minus infinity, as a mask leaves them."""
+    """Some elements are minus infinity, as after masking."""
     values = draw("T", 5, 9).values
     return {"input": draw.rounded("T", np.where(np.arange(9) % 3 == 2, -np.inf, values))}
 

@@ -1,6 +1,6 @@
-"""Outputs that are sums whose terms may cancel: errors are measured against the size of the terms.
+"""Outputs that are sums whose terms may cancel: errors are measured relative to the size of the terms.
 
-A result that is nearly zero by cancellation has no correct digits to lose.
+A result that is nearly zero through cancellation has no correct digits to lose.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class Sum(NamedTuple):
 
 
 def total(*terms):
-    """The sum of a few terms, element by element."""
+    """The elementwise sum of several terms."""
     return Sum(sum(terms), max(float(np.linalg.norm(np.ravel(term))) for term in terms))
 
 
@@ -28,11 +28,11 @@ def as_sum(output):
 
 
 def scaled(output, factor):
-    """An output times a factor; the terms grow with it."""
+    """An output multiplied by a factor; the size of its terms grows with it."""
     value, scale = as_sum(output)
     return Sum(value * factor, scale * float(np.sqrt(np.mean(factor**2))) if scale else 0.0)
 
 
 def mean(x):
-    """Over the last dimension, which stays with size 1; 0 when it is empty."""
+    """The mean over the last dimension, kept with size 1; 0 if it is empty."""
     return x.sum(-1, keepdims=True) / max(x.shape[-1], 1)

@@ -1,5 +1,5 @@
-# Builds SOURCE, a vendor's project for the plugin NAME, against the installed SDK alone; installs it; and looks at the
-# result as a host would. TUNE says whether it ships a tune file.
+# Builds SOURCE, a vendor's project for the plugin NAME, against the installed SDK alone; installs it; and checks the
+# result as a host would. TUNE is true if it has a tune file.
 cmake_minimum_required(VERSION 3.22)
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 
@@ -18,7 +18,8 @@ run(output ${configure})
 run(output ${CMAKE_COMMAND} --build ${build})
 run(output ${CMAKE_COMMAND} --install ${build})
 
-# No host looks there: the vendor is told at installation how hosts find it, and hears nothing where they do.
+# Hosts do not search that folder, so the installation must say how they find the plugin. It must be silent about a
+# folder that they do search.
 set(told "Hosts do not look in ${vendor_prefix}/lib/opdock/plugins by themselves. To use plugin '${NAME}', set "
          "PLUGIN_MODULES=${vendor_prefix}/lib/opdock/plugins, or install it for this user: DESTINATION ")
 list(JOIN told "" told)

@@ -1,4 +1,4 @@
-# Installs the SDK without the rest of opdock, and moves it: nothing in it may know where it was installed.
+# Installs the SDK without the rest of opdock, and moves it: nothing in it may depend on where it was installed.
 cmake_minimum_required(VERSION 3.22)
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 

@@ -1,4 +1,4 @@
-# What must not build, and what the vendor is told.
+# Projects that must not build, and the messages that the vendor gets.
 cmake_minimum_required(VERSION 3.22)
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 
@@ -8,7 +8,7 @@ function(must_not_build fault)
     configure_command(configure ${CMAKE_CURRENT_LIST_DIR}/faulty ${build} -DFAULT=${fault})
     run(output ${configure})
     set(command ${CMAKE_COMMAND} --build ${build})
-    # Twice: what failed must not be taken for built the second time.
+    # Built twice: a failed target must not count as built the second time.
     must_fail(command ${ARGN})
     must_fail(command ${ARGN})
     if(EXISTS ${build}/libfaulty.so)
@@ -37,7 +37,7 @@ must_not_build(WRONG_SUPPORTS "supports<&f> needs Status f(const opdock::Problem
 must_not_build(WRONG_HEURISTIC "heuristic<&f> needs Status f(const opdock::Problem &problem, std::int64_t *knobs)")
 must_not_build(UNDEFINED "nobody_defines_this")
 
-# opdock_add_plugin leaves no way to export more, so this library is linked without it.
+# opdock_add_plugin offers no way to export more, so this library is linked without it.
 set(build ${SCRATCH}/faulty-exports)
 file(REMOVE_RECURSE ${build})
 configure_command(configure ${CMAKE_CURRENT_LIST_DIR}/faulty ${build} -DFAULT=EXPORTS_MORE)

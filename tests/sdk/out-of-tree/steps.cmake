@@ -1,9 +1,9 @@
-# What the scripts of this folder share. They run with cmake -P and get BINARY_DIR (of the build under test), SCRATCH,
-# GENERATOR, C_COMPILER, CXX_COMPILER and READELF.
+# Shared parts of the scripts in this folder. They run with cmake -P and get BINARY_DIR (of the build under test),
+# SCRATCH, GENERATOR, C_COMPILER, CXX_COMPILER and READELF.
 
 set(prefix ${SCRATCH}/moved)
 
-# run(output command...): fails with everything the command said.
+# run(output command...): runs a command; if it fails, the script fails with everything that the command printed.
 function(run result)
     execute_process(
         COMMAND ${ARGN}
@@ -17,7 +17,7 @@ function(run result)
     set(${result} "${output}" PARENT_SCOPE)
 endfunction()
 
-# must_fail(variable text...): the command in the variable fails, and says every text.
+# must_fail(variable text...): the command in the variable must fail, and print every text.
 function(must_fail variable)
     execute_process(
         COMMAND ${${variable}}

@@ -9,7 +9,7 @@ using namespace opdock::cli;
 
 namespace {
 
-// Catches what goes to stderr while it lives.
+// Captures stderr during its lifetime.
 class CaughtStderr {
   public:
     CaughtStderr() : before_(std::cerr.rdbuf(text_.rdbuf())) {}

@@ -28,7 +28,7 @@ struct Pipe {
     Pipe &operator=(const Pipe &) = delete;
 
     void open_writer() {
-        writer = ::open(path.c_str(), O_RDWR | O_CLOEXEC); // which waits for nobody
+        writer = ::open(path.c_str(), O_RDWR | O_CLOEXEC); // O_RDWR does not wait for a reader
         REQUIRE(writer >= 0);
     }
     void write(const std::string &text) const {

@@ -28,7 +28,7 @@ Secret nobody_asks() {
     return passphrase("");
 }
 
-// A key's file, with the mode it needs.
+// A key file, with the required mode.
 struct KeyFile {
     TemporaryDirectory directory;
     std::string path;

@@ -13,7 +13,7 @@ TEST_CASE("the last dim has its size and the others share the rest") {
     CHECK(call->inputs[0].name == "input");
     CHECK(call->inputs[0].text == "bf16[256,1024]");
     CHECK(call->inputs[1].text == "f32[1024]");
-    CHECK(call->attributes.empty()); // each has a default
+    CHECK(call->attributes.empty()); // all of them have a default
 }
 
 TEST_CASE("all dims can be alike, for ops that want them to agree") {

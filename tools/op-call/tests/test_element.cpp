@@ -19,7 +19,7 @@ static double round_trip(uint32_t dtype, double value) {
 TEST_CASE("every dtype keeps small whole numbers") {
     for (const opdock::NamedDtype &known : opdock::named_dtypes) {
         INFO(known.name);
-        CHECK(round_trip(known.packed, 0) == (known.packed == OPDOCK_E8M0 ? 0x1p-127 : 0)); // which has no zero
+        CHECK(round_trip(known.packed, 0) == (known.packed == OPDOCK_E8M0 ? 0x1p-127 : 0)); // it has no zero
         CHECK(round_trip(known.packed, 1) == 1);
     }
     CHECK(round_trip(OPDOCK_I64, -5e9) == -5e9);

@@ -89,7 +89,7 @@ TEST_CASE("a call that a host recorded says where it ran, who served it and how 
     CHECK(shapes[0].is_recorded());
     CHECK(shapes[0].recorded_on == "cuda:1");
     CHECK(shapes[0].served_by == "vendor.cuda");
-    CHECK(shapes[0].impl.empty()); // all of them are to be compared
+    CHECK(shapes[0].impl.empty()); // all implementations are compared
     CHECK(shapes[0].strides.at(0).text == "[1,4]");
     CHECK(shapes[0].attributes.at(0).text.empty());
     CHECK(label_of(shapes[0]) == "gelu input=f32[4,8] strides(input)=[1,4] approximate=");
@@ -103,7 +103,7 @@ TEST_CASE("strides are those of a tensor without gaps, whatever the order of its
     CHECK(opdock::op_call::parse_strides("[8,1]", {4, 8}) == std::vector<int64_t>{8, 1});
     CHECK(opdock::op_call::parse_strides("[8,1,16]", {2, 8, 3}) == std::vector<int64_t>{8, 1, 16});
     CHECK(opdock::op_call::parse_strides("[99,1]", {1, 8}) ==
-          std::vector<int64_t>{99, 1}); // of one row: it never counts
+          std::vector<int64_t>{99, 1}); // the stride of a dim of size 1 never counts
     CHECK(opdock::op_call::parse_strides("[]", {}).empty());
     for (const char *text : {"[16,1]", "[0,1]", "[1,1]", "[-8,1]", "[8]", "[8,1,1]", "[8,x]", "8,1", "", "[8,1"}) {
         CAPTURE(text);

@@ -20,6 +20,6 @@ TEST_CASE("a subject that asks for outputs is another one") {
     nlohmann::json json = subject_json(subject);
     CHECK(json["outputs"] == nlohmann::json({"rsigma", "mu"}));
     CHECK(label_of(json) == label_of(subject));
-    json.erase("outputs"); // as documents were before
+    json.erase("outputs"); // as in older documents
     CHECK(label_of(json) == "norm input=f32[4,8]");
 }

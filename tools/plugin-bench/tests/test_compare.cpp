@@ -61,7 +61,7 @@ TEST_CASE("a document of other calls has nothing to compare with") {
 TEST_CASE("--fail-above concerns what is slower beyond its spread and by more than that") {
     const json before = every_outcome();
     json now = before;
-    now["shapes"][0]["implementations"][0]["microseconds"] = 0.6; // 1.2 times
+    now["shapes"][0]["implementations"][0]["microseconds"] = 0.6; // 1.2 times as long
     CHECK(is_too_slow(compare(before, now), 1.1));
     CHECK_FALSE(is_too_slow(compare(before, now), 1.3));
     CHECK_FALSE(is_too_slow(compare(before, now), 0));

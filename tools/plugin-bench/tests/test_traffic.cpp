@@ -18,7 +18,7 @@ op_call::Operand tensor(uint32_t dtype, std::vector<int64_t> shape) {
 
 TEST_CASE("each input is read once and each output written once") {
     const Operands inputs = {{tensor(OPDOCK_BF16, {4, 8})}, {tensor(OPDOCK_F32, {8})}};
-    const Operands outputs = {{tensor(OPDOCK_BF16, {4, 8})}, {}}; // rsigma is not wanted
+    const Operands outputs = {{tensor(OPDOCK_BF16, {4, 8})}, {}}; // rsigma is not requested
     CHECK(compulsory_bytes(rmsnorm(), inputs, outputs) == 64 + 32 + 64);
 }
 

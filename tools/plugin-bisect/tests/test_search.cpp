@@ -11,7 +11,7 @@ using namespace opdock::plugin_bisect;
 
 namespace {
 
-constexpr size_t first_runs = 2; // as it is, and with all replaced
+constexpr size_t first_runs = 2; // as it is, and with everything replaced
 
 bool has(const Members &active, size_t member) {
     return std::find(active.begin(), active.end(), member) != active.end();
@@ -180,6 +180,6 @@ TEST_CASE("a search says how many tests are left at most, and a culprit is told 
         },
         [&](const Culprit &culprit) { told.push_back(culprit.members); });
     search.run(false);
-    CHECK(most == 8); // and two to be sure
+    CHECK(most == 8); // and two more to be sure
     CHECK(told == std::vector<Members>{{5}});
 }

@@ -21,7 +21,7 @@ using opdock::op_call::Tensors;
 
 namespace {
 
-// rmsnorm_fwd, with an output that may be its input.
+// rmsnorm_fwd, with an output that may share its input's memory.
 Signature norm() {
     return parsed("acme.norm(input: T[..., n], weight: U[n], *, eps: float = 1e-5) -> "
                   "(output ~ input: T[..., n], rsigma: f32[...]?)");
@@ -111,7 +111,7 @@ TEST_CASE("calls of round sizes have no optional inputs, and optional outputs bo
     CHECK(bare >= 4 * 8 * subject().tuples.size());
     CHECK(without_output >= 4 * subject().tuples.size());
     CHECK(cases_for(subject(), norm(), 1, everything, {}, everything).size() ==
-          cases_for(subject(), norm(), 1, everything).size()); // it has none that is optional
+          cases_for(subject(), norm(), 1, everything).size()); // it has no optional inputs
 }
 
 TEST_CASE("wide rows are tried with all that is optional, and beside narrow ones on other threads") {
@@ -202,7 +202,7 @@ TEST_CASE("each input of numbers is NaN in some rows while the others are not, a
     }
     CHECK(*std::max_element(of_b.begin(), of_b.end()) > 3);
 
-    // The same with numbers in their place.
+    // The same with numbers instead of NaN.
     one.nan_as = 2;
     const std::vector<Tensors> numbers = draw_inputs(one, signature, {});
     const auto value_at = [](const HostTensor &tensor, size_t i) {
@@ -268,7 +268,7 @@ TEST_CASE("rows of each magnitude stand beside rows of every other") {
     }
     CHECK(neighbours.size() == 25);
 
-    // Rows that kernels compute as all others stay the same when the others change.
+    // Rows that kernels compute like all others stay the same when the others change.
     const auto values_of = [&] {
         const std::vector<Tensors> inputs = draw_inputs(one, signature, {});
         return opdock::op_call::load_elements(OPDOCK_F32, inputs.front().front().memory.get(), 33 * 64);
@@ -280,7 +280,7 @@ TEST_CASE("rows of each magnitude stand beside rows of every other") {
         CHECK((all[i] == usual[i]) == is_usual(magnitudes[i / 64]));
     }
 
-    // Beside an input of other numbers an infinity is often no number.
+    // Next to an input of other numbers, an infinity often becomes NaN.
     const Signature weighted = parsed("acme.softmax(scores: T[..., n], weight: T[n]) -> (output: T[..., n])");
     const std::vector<Magnitude> finite = magnitudes_of(one, weighted);
     CHECK(std::count(finite.begin(), finite.end(), Magnitude::hidden) == 0);
@@ -332,7 +332,7 @@ TEST_CASE("an attribute of whole numbers has the values at which the sizes of a 
         const int64_t n = dims_in({"...", "n"}, one.shapes.front()).back();
         values.insert(k);
         relations.insert(k == n ? "n" : (k == n - 1 ? "n-1" : (k > n ? "more" : "less")));
-        CHECK((k == 1 || one.is_doubtful)); // 1 is what a needed one has elsewhere
+        CHECK((k == 1 || one.is_doubtful)); // 1 is the value of a required one elsewhere
     }
     CHECK(values.contains(0));
     CHECK(values.contains(8196));

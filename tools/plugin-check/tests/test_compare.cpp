@@ -137,7 +137,7 @@ TEST_CASE("rows of one magnitude are judged on their own, and of large constants
         return all;
     };
     CHECK(problems().empty());
-    found[3] = 2.1; // next to nothing of the norm of all
+    found[3] = 2.1; // negligible in the norm of all
     CHECK(agreement(OPDOCK_F32, found, expected).problem.empty());
     CHECK(problems().find("[3] is 2.1, expected 2") != std::string::npos);
     found = expected;
@@ -145,7 +145,7 @@ TEST_CASE("rows of one magnitude are judged on their own, and of large constants
     CHECK(problems().empty());
     found[0] = not_a_number;
     CHECK(problems().find("[0] is nan") != std::string::npos);
-    CHECK(parts_of(magnitudes, 7).size() == 1); // a sum over rows, say
+    CHECK(parts_of(magnitudes, 7).size() == 1); // for example, a sum over rows
     CHECK(usual_rows(magnitudes, 8).size() == 3);
     CHECK(usual_rows(magnitudes, 7).empty());
 }

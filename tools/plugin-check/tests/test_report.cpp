@@ -152,7 +152,7 @@ TEST_CASE("of many symbols that a file shows the first are named, as C++ writes 
     CHECK(message({"_Z3runIfEvT_", "_Z3runIdEvT_"}) == "run");
     CHECK(message({"_ZZN4acme3runEvE5count"}) == "variable in acme::run");
     std::vector<std::string> many;
-    for (int i = 100; i < 164; ++i) { // as many as the host names
+    for (int i = 100; i < 164; ++i) { // the most that the host names
         many.push_back("f" + std::to_string(i));
     }
     CHECK(message(many) == "f100, f101, f102, f103 and at least 60 more");

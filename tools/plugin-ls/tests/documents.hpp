@@ -1,4 +1,4 @@
-// Documents of schema opdock.plugin-ls/1, as the host would write them, and the page that they are printed on.
+// Documents of schema opdock.plugin-ls/1, as a host would write them, and the page for their output.
 #pragma once
 
 #include <nlohmann/json.hpp>

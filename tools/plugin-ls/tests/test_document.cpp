@@ -51,7 +51,7 @@ TEST_CASE("each implementation id is listed once") {
 
 TEST_CASE("what was asked for is lacking when a plugin or a place is, not when a manifest was only warned about") {
     json document = small_document();
-    CHECK_FALSE(lacks_requested(document)); // the rejected one was merely found
+    CHECK_FALSE(lacks_requested(document)); // the rejected plugin was not requested by name
     document["problems"] = {{{"message", "unknown field"}, {"requested", true}, {"taken", true}},
                             {{"message", "gone"}, {"requested", false}, {"taken", false}}};
     CHECK_FALSE(lacks_requested(document));
@@ -106,7 +106,7 @@ TEST_CASE("a document is narrowed to a plugin, a vendor or a type of device") {
     CHECK(shown({"", "Acme", ""}) == "acme | rmsnorm_fwd:1:1");
     CHECK(shown({"reference", "", ""}) == "reference | gelu:1:1 rmsnorm_fwd:1:1");
     CHECK(shown({"", "opdock", ""}) == "gpu reference | gelu:1:1 rmsnorm_fwd:1:1");
-    document["ops"][1]["chains"][0]["chain"] = {"reference.cpp"}; // where the policy denies acme
+    document["ops"][1]["chains"][0]["chain"] = {"reference.cpp"}; // as if the policy denied acme
     CHECK(filtered(document, {"acme", "", ""})["ops"][0]["chains"][0]["chain"] == json{"reference.cpp"});
     document["ops"][0]["chains"][0]["device"] = "cpu";
     CHECK(shown({"", "", "cpu"}).starts_with("acme - gpu reference | gelu:1:1 rmsnorm_fwd:2:"));

@@ -123,10 +123,10 @@ TEST_CASE("a loaded plugin that no chain has an implementation of is told of") {
                std::string::npos;
     };
     CHECK(!is_told());
-    document["ops"][1]["chains"][0]["chain"] = {"reference.cpp"}; // acme is denied, say
+    document["ops"][1]["chains"][0]["chain"] = {"reference.cpp"}; // as if acme was denied
     CHECK(is_told());
     CHECK(render_screen(document, false, plain).find("serves nothing", 0) ==
-          render_screen(document, false, plain).rfind("serves nothing")); // of acme alone
+          render_screen(document, false, plain).rfind("serves nothing")); // only acme does
     document["plugins"][0]["status"] = "rejected";
     CHECK(!is_told());
 }

@@ -1,4 +1,4 @@
-// Repositories for tests, with all that makes files hard to carry.
+// Repositories for tests, with all kinds of files that are hard to reproduce.
 #pragma once
 
 #include <filesystem>
@@ -46,7 +46,7 @@ class MadeRepository {
         std::filesystem::remove(folder_ / name);
         std::filesystem::create_symlink(to, folder_ / name);
     }
-    // All there is, as a commit.
+    // Commits all files.
     std::string commit() const {
         run({"add", "--all", "--force"});
         run({"commit", "--quiet", "--allow-empty", "--message=change"});
@@ -60,7 +60,7 @@ class MadeRepository {
     std::filesystem::path folder_;
 };
 
-// Every file below a folder but those of git: "link TARGET", "file CONTENT" or "program CONTENT", by path.
+// All files below a folder except git's: "link TARGET", "file CONTENT" or "program CONTENT", by path.
 inline std::map<std::string, std::string> files_in(const std::filesystem::path &folder) {
     namespace fs = std::filesystem;
     std::map<std::string, std::string> files;

@@ -1,4 +1,4 @@
-// What comes out at the other end: the files that a commit and the changes to it make.
+// The result of the round trip: the files made from a commit and its changes.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What a package may cost whoever reads it, whatever it holds.
+// Bounds on the cost of reading a package, whatever its contents.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -43,7 +43,7 @@ std::string package_of(const std::string &manifest) {
     return print_package(manifest, "", nullptr);
 }
 
-// Of a member in a tar archive that says so.
+// The header of a member of a tar archive.
 std::string header_of(const std::string &name, uint64_t bytes, char type = '0') {
     std::string header(512, '\0');
     char size[24] = {};
@@ -75,7 +75,7 @@ std::string package_with_contents(const std::string &contents) {
                              pack({{"contents.json", contents}}));
 }
 
-// With a plugin at this member, whose part of the archive is `plugin`.
+// A package with a plugin as a member of this size, whose part of the archive is `plugin`.
 std::string package_with_plugin(uint64_t bytes, const std::string &plugin) {
     const json file = {{"kind", "plugin"}, {"name", "libacme/libacme.so"}, {"member", "attachments/0"}};
     std::string contents = json{{"backends", json::array()}, {"attachments", {file}}}.dump();
@@ -95,7 +95,7 @@ std::string refusal(const std::string &text) {
     return {};
 }
 
-// What `body` returns, or what it throws, where it may take so much more memory than this process has. Not under
+// The result of `body`, or its exception, if the process may take this much more memory than it has. Not under
 // sanitizers, which map more than any limit allows.
 std::string within([[maybe_unused]] size_t bytes, const std::function<std::string()> &body) {
     int ends[2];
@@ -166,7 +166,7 @@ TEST_CASE("a manifest that is deep, large or has a key twice is refused with the
     CHECK(refusal(head + "6000000\n" + begin + ",\"x\":" + repeated("[", 6'000'000)) ==
           "p.opdock: its manifest has 5.7 MiB, and may have 1.0 MiB");
     Package package = small_package();
-    package.message.assign(size_t{1} << 20, 'x'); // nobody could read what it would make
+    package.message.assign(size_t{1} << 20, 'x'); // its manifest would be too large to read
     CHECK_THROWS_WITH_AS(print(package, nullptr), doctest::Contains("and a manifest may have 1.0 MiB"), cli::Failure);
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("a member that does not hold what the package says is named, with what
 }
 
 TEST_CASE("headers of an archive that would have a reader do more than read a file are refused") {
-    // A map of the holes in a sparse file, a header of its own: each hole takes memory.
+    // A map of the holes in a sparse file, in a header of its own: each hole takes memory.
     const std::string sparse = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n";
     for (const char type : {'x', 'g', 'L', 'S', '1', '2', '5', '6'}) {
         CAPTURE(type);
@@ -266,7 +266,7 @@ TEST_CASE("headers of an archive that would have a reader do more than read a fi
         CHECK(refusal(package_with_plugin(0, own + header_of("attachments/0", 0))) ==
               "p.opdock: the package does not hold what its manifest lists: expected attachments/0");
     }
-    std::string elsewhere = header_of("attachments/0", 0); // beginning in another field
+    std::string elsewhere = header_of("attachments/0", 0); // with a prefix of the name in another field
     elsewhere[345] = 'x';
     CHECK_FALSE(refusal(package_with_plugin(0, elsewhere)).empty());
     std::string gnu = header_of("attachments/0", 0);
@@ -287,7 +287,7 @@ TEST_CASE("a member is one change or file, and each of these has one") {
         }
         return json{{"backends", json::array()}, {"attachments", files}}.dump();
     };
-    // With members "0" and "1".
+    // With the members "0" and "1".
     const auto refusal_of = [&](const std::vector<std::string> &members) {
         const std::string contents = contents_with(members);
         return refusal(package_with_list(

@@ -41,7 +41,7 @@ std::vector<std::string> patches_of(const Changes &changes) {
     return patches;
 }
 
-// Files of every kind, committed.
+// Commits files of every kind.
 std::string fill(const MadeRepository &made) {
     made.write("plain.py", lines(40));
     made.write("crlf.txt", lines(20, "\r\n"));
@@ -105,7 +105,7 @@ const Change *change_of(const Changes &changes, const std::string &path) {
     return found == changes.list.end() ? nullptr : &*found;
 }
 
-// What nobody may find changed.
+// State that must never change.
 std::string state_of(const MadeRepository &made) {
     std::string state = made.run({"rev-parse", "HEAD"}) + made.run({"for-each-ref"}) + made.run({"stash", "list"}) +
                         made.run({"status", "--porcelain=v2", "-z", "--untracked-files=all"}) +
@@ -268,15 +268,15 @@ TEST_CASE(
           {"GIT_COMMITTER_NAME", "A"},
           {"GIT_COMMITTER_EMAIL", "a@b.c"}}},
         {"commit", "--quiet", "--allow-empty", "--message=next"});
-    std::filesystem::remove(harm); // of that commit
+    std::filesystem::remove(harm); // created by the commit itself
     const Changes changes = find_changes(made.path(), base);
     REQUIRE(changes.list.size() == 1);
     CHECK(changes.list[0].path == "sub");
-    REQUIRE(changes.submodules.size() == 1); // to the commit that others have as well
+    REQUIRE(changes.submodules.size() == 1); // relative to the commit that others have too
     CHECK(changes.submodules[0].changes.commit == inside.submodules[0].changes.commit);
     CHECK(changes.submodules[0].changes.list.size() == 2);
     CHECK(!std::filesystem::exists(harm));
-    CHECK(rebuilt(made, changes).size() == 1); // .gitmodules
+    CHECK(rebuilt(made, changes).size() == 1); // only .gitmodules
 }
 
 TEST_CASE("a folder that is not there is said, and is not the current one") {
@@ -292,8 +292,8 @@ TEST_CASE("files that their attributes would convert come back as they are") {
     made.write("notes.md", "a\n");
     const std::string base = made.commit();
     made.write("canonical.txt", "a\r\nb\r\nc\r\n");
-    made.write("other.txt", "a\nb\n");    // a checkout would make it CRLF
-    made.write("notes.md", "a\r\nb\r\n"); // and this LF
+    made.write("other.txt", "a\nb\n");    // a checkout would write CRLF
+    made.write("notes.md", "a\r\nb\r\n"); // and LF here
     made.write("x.id", "$Id: mine $\n");
     const Changes changes = find_changes(made.path(), base);
     CHECK(rebuilt(made, changes) == files_in(made.path()));
@@ -315,7 +315,7 @@ TEST_CASE("filters, hooks and external diffs of a repository are not run") {
     made.run({"config", "filter.harm.required", "true"});
     made.write("a.dat", "2\n");
     made.write("a.dot", "2\n");
-    // Nor those that somebody sets for one run, as git -c does.
+    // Nor filters set for a single run, as by git -c.
     const std::string setting = "'filter.harm.clean=" + harm + "' 'filter.harm.process=" + harm + "'";
     setenv("GIT_CONFIG_PARAMETERS", setting.c_str(), 1); // NOLINT(concurrency-mt-unsafe): the tests have one thread
     const Changes changes = find_changes(made.path(), base);
@@ -362,7 +362,7 @@ TEST_CASE("what is too large is named before it is read") {
     const std::string base = made.commit();
     const Limits limits{4096, 1 << 20};
     made.write("small.txt", "2\n");
-    made.write("kept.bin", bytes(5000)); // touched, not changed
+    made.write("kept.bin", bytes(5000)); // touched, but unchanged
     CHECK(find_changes(made.path(), base, {false, {}, limits}).list.size() == 1);
     made.write("new.bin", "");
     std::filesystem::resize_file(made / "new.bin", uintmax_t{1} << 41); // 2 TiB without a block on the disk
@@ -371,7 +371,7 @@ TEST_CASE("what is too large is named before it is read") {
                          cli::Failure);
     made.write(".gitignore", "new.bin\n");
     CHECK(find_changes(made.path(), base, {false, {}, limits}).list.size() == 2);
-    made.remove("gone.bin"); // its patch would have all of it
+    made.remove("gone.bin"); // its patch would contain all of it
     CHECK_THROWS_WITH_AS(find_changes(made.path(), base, {false, {}, limits}),
                          doctest::Contains("gone.bin: it has 4.9 KiB, and a package carries files of at most 4.0 KiB"),
                          cli::Failure);
@@ -464,12 +464,12 @@ TEST_CASE("a list of changes that says other than the patches make is refused") 
     const std::string message = "framework: the package lists other changes than its patches make";
     CHECK(refused(changes) == "");
     REQUIRE(changes.list.size() == 2);
-    Changes added = changes; // though it was there
+    Changes added = changes; // although the file existed
     added.list[0].status = 'A';
     added.list[0].old_mode = 0;
     added.list[0].old_blob = std::string(40, '0');
     CHECK(refused(added) == message);
-    Changes other = changes; // than the file that was changed
+    Changes other = changes; // with another blob than the file had
     other.list[0].old_blob = other.list[0].blob;
     CHECK(refused(other) == message);
     Changes fewer = changes;

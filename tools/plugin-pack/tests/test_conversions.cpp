@@ -1,4 +1,4 @@
-// Files whose bytes are not those that a checkout writes, and what git takes for the same.
+// Files whose bytes differ from those that a checkout writes, though git takes both for the same.
 #include <doctest/doctest.h>
 
 #include "adapted.hpp"
@@ -21,7 +21,7 @@ std::string utf16(const std::string &text, bool is_big) {
     return bytes;
 }
 
-// As if a checkout had written them: the index has their times.
+// As if written by a checkout: the index has their times.
 void take_as_untouched(const MadeRepository &made) {
     run_git({made.path()}, {"update-index", "-q", "--really-refresh"});
 }
@@ -96,7 +96,7 @@ TEST_CASE("files come back as they are when their attributes are what was change
 TEST_CASE("attributes that are not of the tree leave every byte as it is") {
     for (const std::string attributes :
          {"* text eol=crlf\n", "* ident\n", "* working-tree-encoding=UTF-16\n", "* text=auto\n"}) {
-        for (const bool is_ignored : {false, true}) { // a file of the tree that is left out of it, or the repository's
+        for (const bool is_ignored : {false, true}) { // a file in the worktree but not in the tree, or the repository's
             CAPTURE(attributes);
             CAPTURE(is_ignored);
             const MadeRepository made;
@@ -125,14 +125,14 @@ TEST_CASE("a file with a filter is carried as it stands, since filters are not r
     take_as_untouched(made);
     const Changes changes = find_changes(made.path(), base);
     CHECK(rebuilt(made, changes) == files_in(made.path()));
-    CHECK(changes.filtered == std::vector<std::string>{"a.up"}); // which the vendor is told
+    CHECK(changes.filtered == std::vector<std::string>{"a.up"}); // the vendor is told about it
 }
 
 TEST_CASE("of git's words the reason comes first, on a line of its own") {
     const MadeRepository made;
     made.write(".gitattributes", "*.u working-tree-encoding=UTF-16\n");
     made.write("a.u", "one\n");
-    // git gives a hint before it, of several lines.
+    // git prints a hint of several lines before it.
     CHECK_THROWS_WITH_AS(
         made.run({"hash-object", "-w", "a.u"}),
         ("git hash-object in " + made.path() + " failed: BOM is required in 'a.u' if encoded as UTF-16").c_str(),
@@ -164,10 +164,10 @@ TEST_CASE("with core.autocrlf files that were not touched are no changes, and co
 
             made.write("edited.txt", "one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nseven\r\neight\r\nnine\r\n");
             changes = find_changes(made.path(), base);
-            REQUIRE(changes.list.size() == 1); // of one line, not of all
+            REQUIRE(changes.list.size() == 1); // a change of one line, not of all
             CHECK(changes.list[0].patch.find("\n-") == changes.list[0].patch.find("\n---"));
             CHECK(rebuilt(made, changes) == files_in(made.path()));
-            made.run({"config", "core.autocrlf", "true"}); // what a user has changes nothing
+            made.run({"config", "core.autocrlf", "true"}); // a user's settings change nothing
             CHECK(rebuilt(made, changes) == files_in(made.path()));
             made.run({"config", "core.eol", "crlf"});
             CHECK(rebuilt(made, changes) == files_in(made.path()));
@@ -202,7 +202,7 @@ TEST_CASE("files that a merge changes keep the line ends that they had in the wo
     const std::string crlf = "1\r\n2, adapted\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\n10\r\n";
     CHECK(files.at("auto.txt") == "file " + crlf);
     CHECK(files.at("new.txt") == "file " + crlf);
-    CHECK(files.at("mixed.txt") == "file " + crlf); // what most of them were
+    CHECK(files.at("mixed.txt") == "file " + crlf); // the most frequent line ends of the old file
     CHECK(files.at("left.txt") == "file 1\r\n2, adapted\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\n");
     CHECK(files.at("lf.bat") == "file 1\n2, adapted\n3\n4\n5\n6\n7\n8\n9\n10\n");
 }

@@ -32,7 +32,7 @@ void put(const MadeRepository &made, const States &states) {
     }
 }
 
-// There, once more, and back, once more.
+// Moves forward twice, and back twice.
 void go_through(const States &before, const States &after) {
     const MadeRepository made;
     put(made, before);
@@ -79,7 +79,7 @@ TEST_CASE("what the user has is in the way, wherever it stands") {
     CHECK(in_the_way({{"d/x", file("1")}, {"d/mine", file("m")}}, folder, flat) == Names{"d"});
     CHECK(in_the_way({{"d/x", file("edited")}}, folder, flat) == Names{"d", "d/x"});
     CHECK(in_the_way({}, {{"a", file("1")}}, {{"a", file("2")}}) == Names{"a"}); // removed
-    CHECK(in_the_way({}, {{"a", file("1")}}, {{"a", {}}}) == Names{});           // as it shall be
+    CHECK(in_the_way({}, {{"a", file("1")}}, {{"a", {}}}) == Names{});           // already in the final state
 }
 
 TEST_CASE("an edit that comes while files are changed is not lost") {
@@ -102,7 +102,7 @@ TEST_CASE("one that was interrupted goes on, and leaves neither empty folders no
     const States after = {{"d/x", {}}, {"d", file("2")}, {"n/m/new", file("3")}};
     for (const bool back : {false, true}) {
         const MadeRepository made;
-        std::filesystem::create_directories(made / "d"); // emptied, and not yet removed
+        std::filesystem::create_directories(made / "d"); // emptied, but not removed yet
         std::filesystem::create_directories(made / "n/m");
         made.write(".git/opdock-in-place", "half a fi");
         const Move there{made.path(), before, after}, move = back ? reversed(there) : there;

@@ -1,4 +1,4 @@
-// Packages that somebody signed though their manifest, list of members or contents.json say what none does.
+// Signed packages with a malformed manifest, list of members or contents.json.
 #include <functional>
 #include <optional>
 #include <regex>
@@ -36,10 +36,10 @@ Package sample() {
     return package;
 }
 
-// What a package says, for tests to change.
+// The documents of a package, for tests to change.
 struct Parts {
-    json manifest;            // what it says of the payload is added where it is absent
-    std::optional<json> list; // nothing: of the members as they are
+    json manifest;            // a missing description of the payload is added
+    std::optional<json> list; // nothing: the list of the actual members
     std::vector<Member> members;
 
     void say(const std::string &contents) { members.at(0).content = contents; }
@@ -89,7 +89,7 @@ std::string refusal(const Parts &parts) {
     return {};
 }
 
-// One of the documents, and how a package is made that has another one in its place.
+// One of the documents, and a function that makes a package with another one in its place.
 struct Document {
     const char *name;
     json text;
@@ -110,14 +110,14 @@ std::vector<Document> documents() {
     };
 }
 
-// What a package says that has `text` there.
+// The message for a package with `text` in the place of the document.
 std::string refusal(const Document &document, const json &text) {
     Parts parts = sample_parts();
     document.put(parts, text);
     return refusal(parts);
 }
 
-// The pointers to all values of a text.
+// Finds the pointers to all values of a text.
 void find_all(const json &text, const std::string &at, std::vector<std::string> &found) {
     found.push_back(at);
     if (text.is_structured()) {
@@ -133,8 +133,8 @@ std::vector<std::string> pointers(const json &text) {
     return found;
 }
 
-// "p.opdock: NAME:LINE:COLUMN: /to/the/value: expected ..., found ...", of the value there, or of one in it or around
-// it.
+// "p.opdock: NAME:LINE:COLUMN: /to/the/value: expected ..., found ...", for the value at the pointer, one in it or one
+// around it.
 void check_place(const std::string &message, const std::string &name, const std::string &at) {
     CAPTURE(message);
     CAPTURE(at);
@@ -291,7 +291,7 @@ TEST_CASE("a change is of the status that its modes and paths have, and of a pat
     };
     constexpr uint32_t none = 0, file = 0100644, program = 0100755, link = 0120000;
     const struct {
-        std::string good; // the statuses that there may be
+        std::string good; // the valid status, if any
         const char *old_path;
         uint32_t old_mode, mode;
     } cases[] = {

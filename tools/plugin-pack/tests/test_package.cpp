@@ -58,7 +58,7 @@ Package framework_package() {
     return package;
 }
 
-// What the members hold.
+// The contents of the members.
 std::vector<std::string> unpacked(const std::string &packed, const std::vector<ExpectedMember> &expected) {
     Unpacker unpacker(packed);
     std::vector<std::string> contents;
@@ -118,7 +118,7 @@ TEST_CASE("another key, a forged one and none are refused, and none is taken onl
     const std::string text = print(framework_package(), &key.secret);
     CHECK_THROWS_WITH_AS(open(parse_package(text, "p.opdock"), other.trust()),
                          doctest::Contains("which is not among those that are trusted (trust.d)"), cli::Failure);
-    Trust confused = other.trust(); // the id of one key, the bytes of another
+    Trust confused = other.trust(); // the id of one key with the bytes of another
     const std::string stolen = print(framework_package(), &other.secret);
     std::string forged = text;
     forged.replace(forged.find("key ") + 4, 16, stolen.substr(stolen.find("key ") + 4, 16));
@@ -131,7 +131,7 @@ TEST_CASE("another key, a forged one and none are refused, and none is taken onl
                          cli::Failure);
     trust.allow_unsigned = true;
     CHECK_FALSE(open(parse_package(unsigned_text, "p.opdock"), trust).key.has_value());
-    std::string stripped = text; // a signature that is taken away is none
+    std::string stripped = text; // a removed signature counts as none
     stripped.replace(stripped.find("signature ") + 10, 128, "-");
     CHECK(code_of(stripped, trust) == exit_not_trusted);
 }

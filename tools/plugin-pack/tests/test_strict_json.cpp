@@ -13,7 +13,7 @@ bool is_short(const std::string &text) {
     return text.size() < 5;
 }
 
-// What `read` is told of the text's outermost value.
+// The message when `read` reads the outermost value of the text.
 template<class Read>
 std::string refusal(std::string_view text, Read read) {
     try {

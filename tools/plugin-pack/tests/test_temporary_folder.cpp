@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A folder for temporary files that is the test's own.
+// A private folder for temporary files.
 class TemporaryPlace {
   public:
     TemporaryPlace() {
@@ -50,7 +50,7 @@ class TemporaryPlace {
     test::TemporaryDirectory directory_;
 };
 
-// Makes a folder with something in it, and is killed.
+// Makes a folder with a file in it, and is killed.
 void leave_one() {
     const pid_t child = fork();
     REQUIRE(child >= 0);
@@ -82,7 +82,7 @@ TEST_CASE("what killed processes left goes with the next folder, and what is in 
     const TemporaryFolder in_use;
     CHECK(place.entries() == 1);
     leave_one();
-    fs::create_directory(place / ".opdock-pack-abcdef"); // of one that came no further
+    fs::create_directory(place / ".opdock-pack-abcdef"); // from a process that was killed early
     CHECK(place.entries() == 3);
     remove_abandoned_folders(place.path());
     CHECK(place.entries() == 1);
@@ -92,12 +92,12 @@ TEST_CASE("what killed processes left goes with the next folder, and what is in 
 TEST_CASE("what only looks like a temporary folder stays") {
     const TemporaryPlace place;
     place.write(".opdock-pack-backup/precious", "mine"); // it has no lock
-    place.write(".opdock-pack-too-long/lock", "");       // its name is another
-    place.write(".opdock-pack-a_file", "mine");          // it is no folder
+    place.write(".opdock-pack-too-long/lock", "");       // the name has another form
+    place.write(".opdock-pack-a_file", "mine");          // not a folder
     place.write("elsewhere/lock", "");
     fs::create_directory_symlink(place / "elsewhere", place / ".opdock-pack-a_link");
     fs::create_directory(place / ".opdock-pack-folder");
-    fs::create_symlink(place / "elsewhere/lock", place / ".opdock-pack-folder/lock"); // its lock is another's
+    fs::create_symlink(place / "elsewhere/lock", place / ".opdock-pack-folder/lock"); // its lock is another folder's
     { const TemporaryFolder folder; }
     CHECK(place.entries() == 6);
     CHECK(fs::exists(place / ".opdock-pack-backup/precious"));

@@ -1,4 +1,4 @@
-// What verify and inspect say of a package that is encrypted.
+// Output of verify and inspect for an encrypted package.
 #include <iostream>
 #include <sstream>
 
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// What the command prints.
+// The output of the command.
 std::string shown_by(int (*command)(const Request &), const std::vector<std::string> &arguments) {
     std::ostringstream out;
     std::streambuf *before = std::cout.rdbuf(out.rdbuf());
@@ -34,7 +34,7 @@ std::string shown_by(int (*command)(const Request &), const std::vector<std::str
     return out.str();
 }
 
-// The package, with another payload in the place of its own.
+// The package with another payload.
 std::string with_payload(const PackageFile &file, const std::string &payload) {
     json manifest = json::parse(file.manifest);
     manifest["payload"]["bytes"] = payload.size();

@@ -16,7 +16,7 @@ static Request rmsnorm_request() {
     return request;
 }
 
-// The message of the UsageError, or "" when there is none.
+// The message of the UsageError, or "" if there is none.
 static std::string complaint(const Request &request, const Signature &signature) {
     try {
         match(request, signature);

@@ -14,7 +14,7 @@ namespace {
 
 const opdock::cli::Page plain(false);
 
-// A call of rmsnorm_fwd that was served, with or without --output.
+// A served call of rmsnorm_fwd, with or without --output.
 struct Call {
     explicit Call(std::vector<Named> outputs, uint32_t dtype = OPDOCK_F32) {
         request.op = "rmsnorm_fwd";

@@ -1,4 +1,4 @@
-// A document opdock.plugin-tune/1 with every outcome.
+// A document opdock.plugin-tune/1 with all possible results.
 #pragma once
 
 #include <nlohmann/json.hpp>

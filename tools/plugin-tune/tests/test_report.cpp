@@ -77,7 +77,7 @@ TEST_CASE("what was timed once has no spread") {
 
 TEST_CASE("nothing faster, nothing kept and an interruption are said") {
     nlohmann::json document = every_outcome();
-    document["shapes"] = nlohmann::json::array({document["shapes"][0]}); // {x} alone is x to some compilers
+    document["shapes"] = nlohmann::json::array({document["shapes"][0]}); // some compilers take {x} for x
     document["left_out"] = nlohmann::json::array();
     document["interrupted"] = true;
     document["dry_run"] = true;

@@ -102,7 +102,7 @@ TEST_CASE("list and forget take filters, and forget nothing without one") {
     CHECK(parse_request({"forget", "--model", "Acme 1"}).model == "Acme 1");
     CHECK_THROWS_AS(parse_request({"forget"}), UsageError);
     CHECK_THROWS_AS(parse_request({"forget", "--dry-run"}), UsageError);
-    CHECK_THROWS_AS(parse_request({"forget", "gelu", "--impl", ""}), UsageError); // a script's variable that is unset
+    CHECK_THROWS_AS(parse_request({"forget", "gelu", "--impl", ""}), UsageError); // an unset variable of a script
     CHECK_THROWS_AS(parse_request({"forget", "gelu", "--all"}), UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"forget", "--device", "Acme 1"}),
                          "--device has no meaning with forget; did you mean '--model'?", UsageError);

@@ -6,8 +6,8 @@
  *     OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) { ... }
  *
  * The entry is a pure function of the file and of the registry's `abi_minor`, by which it may register less with an
- * older host: what depends on the machine belongs in `opdock_impl.available`. It runs once per opened host, on the
- * thread that first needs the plugin. An entry that returns a status other than OPDOCK_OK leaves nothing registered.
+ * older host; checks of the machine belong in `opdock_impl.available`. It runs once per opened host, on the thread that
+ * first needs the plugin. An entry that returns a status other than OPDOCK_OK registers nothing.
  *
  * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_ENTRY_H
@@ -23,10 +23,10 @@
 
 #define OPDOCK_ENTRY_SYMBOL "opdock_register"
 
-/* The type of the entry; an embedding program may hand a function of its own to the host in the same way. */
+/* The type of the entry. An embedding program may pass a function of its own to the host in the same way. */
 typedef opdock_status (*opdock_entry)(opdock_registry *registry);
 
-/* Declared, so that an entry of another form does not compile. */
+/* Declared here, so that an entry with another signature does not compile. */
 OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry);
 
 #endif

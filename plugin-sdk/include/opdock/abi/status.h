@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every call across the ABI returns, and what each value makes the host do.
+/* The status that every call across the ABI returns, and the host's reaction to each value.
  *
- * A status travels alone; the sentence that explains it is left with `opdock_host_api.fail` (from kernels and
- * callbacks) or `opdock_registry.fail` (from the entry) just before returning. Exceptions never cross.
+ * A status travels alone; the message that explains it is left with `opdock_host_api.fail` (from kernels and callbacks)
+ * or `opdock_registry.fail` (from the entry) just before returning. Exceptions never cross the ABI.
  *
  * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_STATUS_H
@@ -14,9 +14,9 @@ typedef int32_t opdock_status;
 
 /* Done. */
 #define OPDOCK_OK 0
-/* Declined: nothing was touched. The next implementation is tried and nothing is held against this one. */
+/* Declined: nothing was written. The next implementation is tried, and this does not count as a failure. */
 #define OPDOCK_UNSUPPORTED 1
-/* The caller's mistake: returned to the caller, never falls back. */
+/* The caller's mistake: returned to the caller, without fallback. */
 #define OPDOCK_INVALID_ARGUMENT 2
 /* Memory ran out. Returned to the caller, not counted as a failure. */
 #define OPDOCK_OUT_OF_MEMORY 3
@@ -24,8 +24,8 @@ typedef int32_t opdock_status;
 #define OPDOCK_FAILED 4
 /* Failed before anything was written. Counted. The next implementation is tried. */
 #define OPDOCK_FAILED_CLEAN 5
-/* The device is gone: nothing more is tried on it. */
+/* The device is lost: nothing more is tried on it. */
 #define OPDOCK_DEVICE_LOST 6
-/* Any other number counts as OPDOCK_FAILED, and is shown as what it is. */
+/* Any other number counts as OPDOCK_FAILED, and is reported as it is. */
 
 #endif

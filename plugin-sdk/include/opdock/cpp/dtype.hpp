@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From element types known at run time to C++ types and back.
+// Mapping from element types known at run time to C++ types, and back.
 //
 //     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
 //         using T = typename decltype(tag)::type;
@@ -30,7 +30,7 @@ struct NamedDtype {
     std::uint32_t packed; // as OPDOCK_DTYPE packs it
 };
 
-// All of them, in the order in which messages list them.
+// All named dtypes, in the order in which messages list them.
 inline constexpr NamedDtype named_dtypes[] = {
     {"f64", OPDOCK_F64},   {"f32", OPDOCK_F32},   {"f16", OPDOCK_F16},   {"bf16", OPDOCK_BF16},
     {"e4m3", OPDOCK_E4M3}, {"e5m2", OPDOCK_E5M2}, {"e8m0", OPDOCK_E8M0}, {"e2m1x2", OPDOCK_E2M1X2},
@@ -39,7 +39,7 @@ inline constexpr NamedDtype named_dtypes[] = {
     {"u8", OPDOCK_U8},     {"u4x2", OPDOCK_U4X2}, {"bool", OPDOCK_BOOL},
 };
 
-// As signatures spell it, or what it is made of.
+// Returns the name in signatures, or a description of the type's parts.
 inline std::string dtype_name(DLDataType dtype) {
     for (const NamedDtype &known : named_dtypes) {
         if (known.packed == opdock_dtype_pack(dtype))
@@ -72,8 +72,8 @@ inline constexpr std::uint32_t packed_dtype<std::int8_t> = OPDOCK_I8;
 
 } // namespace detail
 
-// Whether elements of `dtype` may be read as T. Unsigned integers and types that are not opdock's fit every dtype of
-// their size.
+// True if elements of `dtype` may be read as T. Unsigned integers, and types that are not opdock's, match every dtype
+// of their size.
 template<class T>
 bool holds(DLDataType dtype) noexcept {
     constexpr std::uint32_t packed = detail::packed_dtype<std::remove_const_t<T>>;
@@ -83,7 +83,7 @@ bool holds(DLDataType dtype) noexcept {
         return static_cast<std::size_t>(dtype.bits) * dtype.lanes == sizeof(T) * 8;
 }
 
-// Returns visit(TypeTag<T>{}) for the T of float, half_t and bfloat16_t that `dtype` names; declines other dtypes.
+// Returns visit(TypeTag<T>{}) for the T among float, half_t and bfloat16_t that `dtype` names; declines other dtypes.
 template<class Visitor>
 auto visit_floating(DLDataType dtype, Visitor &&visit) {
     switch (opdock_dtype_pack(dtype)) {

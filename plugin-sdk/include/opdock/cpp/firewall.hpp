@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain C functions out of C++ ones. No exception leaves them: std::bad_alloc becomes OUT_OF_MEMORY, a Failure its own
-// status, anything else FAILED with what() as the sentence. What unwinds the stack of a cancelled thread
-// (pthread_cancel) passes: the C library ends the process where somebody stops it.
+// Makes plain C functions from C++ ones. No exception leaves them: std::bad_alloc becomes OUT_OF_MEMORY, a Failure its
+// own status, anything else FAILED with what() as the message. The unwinding of a cancelled thread (pthread_cancel)
+// passes, because the C library ends the process if it is stopped.
 //
 //     Status scale(const Call &call);                            kernel<&scale>
 //     Status have_avx512(const Device &device);                  available<&have_avx512>
@@ -11,7 +11,7 @@
 //     Status make(const Problem &, std::unique_ptr<Plan> &);     plan<&make>
 //     Status connect(const Device &, std::unique_ptr<State> &);  device_state<&connect>
 //
-// Those that take a Device may take a DLDevice instead.
+// Functions that take a Device may take a DLDevice instead.
 #ifndef OPDOCK_CPP_FIREWALL_HPP
 #define OPDOCK_CPP_FIREWALL_HPP
 
@@ -28,7 +28,7 @@ namespace opdock {
 
 namespace detail {
 
-// Called inside a catch block; `fail` leaves the sentence and returns the status.
+// Called inside a catch block; `fail` leaves the message and returns the status.
 template<class Fail>
 [[gnu::cold, gnu::noinline]] opdock_status status_of_exception(Fail fail) noexcept {
     try {
@@ -56,7 +56,7 @@ opdock_status guarded(const opdock_host_api *host, Function &&function) {
     }
 }
 
-// For functions of another form than what is expected: the compiler's own message would not say what that is.
+// For functions with an unexpected signature: the compiler's own message would not say what is expected.
 template<auto function, class... Expected>
 using IfOther = std::enable_if_t<!(std::is_convertible_v<decltype(function), Expected> || ...), int>;
 template<auto function>
@@ -129,13 +129,13 @@ opdock_status workspace_size(const opdock_problem * /*problem*/, std::uint64_t *
     return OPDOCK_FAILED;
 }
 
-// What Impl::plan takes: both functions of a state per problem.
+// Argument of Impl::plan: the create and destroy functions of per-problem state.
 struct PlanFunctions {
     decltype(opdock_impl::plan_create) create;
     decltype(opdock_impl::plan_destroy) destroy;
 };
 
-// What Impl::device_state takes: both functions of a state per device.
+// Argument of Impl::device_state: the create and destroy functions of per-device state.
 struct DeviceStateFunctions {
     decltype(opdock_impl::device_init) init;
     decltype(opdock_impl::device_fini) fini;
@@ -184,11 +184,11 @@ void device_fini(const opdock_host_api * /*host*/, void * /*user_data*/, DLDevic
 
 } // namespace detail
 
-// Status function(const Problem &, std::unique_ptr<Plan> &): kernels find the plan in problem.plan<Plan>().
+// Takes Status function(const Problem &, std::unique_ptr<Plan> &); kernels find the plan in problem.plan<Plan>().
 template<auto function>
 inline constexpr PlanFunctions plan = {&detail::plan_create<function>, &detail::plan_destroy<function>};
 
-// Status function(const Device &, std::unique_ptr<State> &): kernels find the state in problem.device_state<State>().
+// Takes Status function(const Device &, std::unique_ptr<State> &); kernels find it in problem.device_state<State>().
 template<auto function>
 inline constexpr DeviceStateFunctions device_state = {&detail::device_init<function>, &detail::device_fini<function>};
 

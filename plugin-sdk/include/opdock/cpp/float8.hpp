@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 8-bit floating-point types as storage: conversions only, like those of floats.hpp, which they work beside in
-// templates: float(x) and T(value).
+// The 8-bit floating-point types as storage: conversions only. Templates can use them like the types of floats.hpp:
+// float(x) and T(value).
 //
-// Conversions round to nearest, ties to even, and saturate, as the standard ops do: what is past the largest value,
-// infinity included, becomes that value. NaNs stay NaNs, with their sign.
+// Conversions round to nearest, ties to even, and saturate, as the standard ops do: values past the largest one,
+// infinity included, become the largest one. NaNs stay NaNs, with their sign.
 #ifndef OPDOCK_CPP_FLOAT8_HPP
 #define OPDOCK_CPP_FLOAT8_HPP
 
@@ -20,7 +20,7 @@ namespace detail {
 template<int mantissa_bits, std::uint32_t bias, std::uint32_t largest>
 std::uint8_t float_to_float8(float value) noexcept {
     constexpr int shift = 23 - mantissa_bits;
-    // The smallest normal value, and a float whose last place is worth as much as the step of the subnormals.
+    // The smallest normal value, and a float whose last place equals the step of the subnormals.
     constexpr std::uint32_t smallest = (128 - bias) << 23;
     constexpr std::uint32_t step = (128 - bias + static_cast<std::uint32_t>(shift)) << 23;
     const std::uint32_t bits = bits_of(value);
@@ -74,7 +74,7 @@ inline constexpr std::uint32_t packed_dtype<e5m2_t> = OPDOCK_E5M2;
 
 } // namespace detail
 
-// Returns visit(TypeTag<T>{}) for the T of e4m3_t and e5m2_t that `dtype` names; declines other dtypes.
+// Returns visit(TypeTag<T>{}) for the T among e4m3_t and e5m2_t that `dtype` names; declines other dtypes.
 template<class Visitor>
 auto visit_float8(DLDataType dtype, Visitor &&visit) {
     switch (opdock_dtype_pack(dtype)) {

@@ -3,8 +3,8 @@
 // store.
 //
 // Conversions round to nearest, ties to even, as hardware does; values past the range become infinities; NaNs stay NaNs
-// (quiet), with their sign. They hold whatever the thread's flush-to-zero setting is. float(x) and T(value) work for
-// float, half_t and bfloat16_t alike, so that one template serves all three.
+// (quiet), with their sign. The results do not depend on the thread's flush-to-zero setting. float(x) and T(value) work
+// for float, half_t and bfloat16_t alike, so one template serves all three.
 #ifndef OPDOCK_CPP_FLOATS_HPP
 #define OPDOCK_CPP_FLOATS_HPP
 
@@ -29,8 +29,8 @@ inline float float_of(std::uint32_t bits) noexcept {
     return value;
 }
 
-// A select by mask: with ?: GCC would move the floating-point operation of one side into a branch, and loops over
-// conversions would not become vector code.
+// A branchless select: with ?: GCC would move the floating-point operation of one side into a branch, and would not
+// vectorize loops over conversions.
 inline std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) noexcept {
     const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
     return (yes & mask) | (no & ~mask);
@@ -42,7 +42,7 @@ inline float half_to_float(std::uint16_t half) noexcept {
     const std::uint32_t infinity = 0x7c00u << 13;
     const std::uint32_t bias = magnitude >= infinity ? 224u << 23 : 112u << 23;
     const std::uint32_t quiet = magnitude > infinity ? 0x00400000u : 0u;
-    // Of a subnormal: 2^-14 + value has its mantissa in place, and the subtraction is exact.
+    // For a subnormal: 2^-14 + value has its mantissa in place, and the subtraction is exact.
     const std::uint32_t subnormal = bits_of(float_of(0x38800000u | magnitude) - float_of(0x38800000u));
     return float_of(sign | select(magnitude < 0x00800000u, subnormal, (magnitude + bias) | quiet));
 }
@@ -51,9 +51,9 @@ inline std::uint16_t float_to_half(float value) noexcept {
     const std::uint32_t bits = bits_of(value);
     const std::uint32_t sign = (bits >> 16) & 0x8000u;
     const std::uint32_t magnitude = bits & 0x7fffffffu;
-    // Rounding carries into the exponent, and past the largest f16 ends at infinity.
+    // Rounding carries into the exponent, and past the largest f16 it gives infinity.
     const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    // Below 2^-14: the last place of 0.5f is worth as much as the subnormals' step, so adding rounds.
+    // Below 2^-14: the last place of 0.5f equals the step of the subnormals, so the addition rounds.
     const std::uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
     const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
     const std::uint32_t special = select(magnitude > 0x7f800000u, nan, 0x7c00u); // from 2^16 on

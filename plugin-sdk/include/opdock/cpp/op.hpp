@@ -8,13 +8,13 @@
 
 namespace opdock {
 
-// Holds string literals. `doc` is one paragraph for people, or empty.
+// Refers to string literals. `doc` is one paragraph for people, or empty.
 struct OpDeclaration {
     std::string_view name;
     std::string_view signature; // NUL-terminated
     std::string_view doc;       // NUL-terminated
 
-    // "acme.scale(x: T[...]) -> (y: T[...])"; the name is what stands before the parenthesis.
+    // "acme.scale(x: T[...]) -> (y: T[...])"; the name is the text before the parenthesis.
     template<std::size_t Size>
     constexpr explicit OpDeclaration(const char (&text)[Size]) noexcept
         : name(std::string_view(text, Size - 1).substr(0, std::string_view(text, Size - 1).find('('))),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opdock_problem and opdock_call with types. Reading a parameter or attribute that is not there, or as what it is not,
-// is a mistake of the plugin and throws; the firewall makes it a status FAILED with a sentence that names both.
+// Typed access to opdock_problem and opdock_call. Reading a parameter or attribute that does not exist, or as a wrong
+// type, is a plugin error and throws; the firewall turns it into a FAILED status whose message names both.
 #ifndef OPDOCK_CPP_PROBLEM_HPP
 #define OPDOCK_CPP_PROBLEM_HPP
 
@@ -19,7 +19,7 @@
 
 namespace opdock {
 
-// Borrowed elements in a row.
+// Borrowed contiguous elements.
 template<class T>
 class Range {
   public:
@@ -38,7 +38,7 @@ class Range {
 
 namespace detail {
 
-// Out of line and cold: checks cost a compare where they hold.
+// Out of line and cold, so that a passing check costs only a compare.
 [[noreturn, gnu::cold, gnu::noinline]] inline void no_such(const char *what, std::uint32_t index, std::uint32_t count) {
     throw std::logic_error("the implementation reads " + std::string(what) + " " + std::to_string(index) +
                            ", and the call has " + std::to_string(count));
@@ -56,7 +56,7 @@ inline const char *value_type_name(std::uint32_t type) noexcept {
                            value_type_name(expected) + ", and it is " + value_type_name(found));
 }
 
-// `expected` is 0 for a type that is not opdock's, of which only the size is known.
+// `expected` is 0 for a type that is not opdock's: only its size is known.
 [[noreturn, gnu::cold, gnu::noinline]] inline void
 wrong_dtype(const char *what, std::uint32_t index, std::uint32_t expected, std::size_t size, DLDataType found) {
     const std::string wanted =
@@ -67,7 +67,7 @@ wrong_dtype(const char *what, std::uint32_t index, std::uint32_t expected, std::
 
 } // namespace detail
 
-// A device that an implementation is asked about before there is a problem, and a DLDevice wherever one is wanted.
+// The device about which an implementation is asked before there is a problem. Converts to a DLDevice.
 class Device {
   public:
     Device(const opdock_host_api &host, void *user_data, DLDevice device) noexcept
@@ -77,14 +77,14 @@ class Device {
     operator DLDevice() const noexcept { return device_; }
     const opdock_host_api &host() const noexcept { return *host_; }
 
-    // Null where the device's provider does not say.
+    // Null if the device's provider does not report them.
     const opdock_device_properties *properties() const { return host_->device_properties(host_, device_); }
-    // The implementation's.
+    // The implementation's registered user_data.
     template<class T>
     T *user_data() const noexcept {
         return static_cast<T *>(user_data_);
     }
-    // One line to the host's log; `level` is an OPDOCK_LOG_ value.
+    // Writes one line to the host's log; `level` is an OPDOCK_LOG_ value.
     void log(std::int32_t level, const std::string &message) const { host_->log(host_, level, message.c_str()); }
 
   private:
@@ -93,7 +93,7 @@ class Device {
     DLDevice device_;
 };
 
-// Everything about a call but the data. Indices count parameters, attributes and knobs in the order in which the
+// Everything about a call except the data. Indices count parameters, attributes and knobs in the order in which the
 // signature or the implementation declares them.
 class Problem {
   public:
@@ -101,7 +101,7 @@ class Problem {
 
     const opdock_problem &c() const noexcept { return *problem_; }
 
-    // Null when absent. Shape and strides count; take data from Call.
+    // Null if absent. Only shape and strides are valid; take data from Call.
     const DLTensor *input(std::uint32_t i) const { return problem_->tensors[first(input_parameter(i))]; }
     const DLTensor *output(std::uint32_t i) const { return problem_->tensors[first(output_parameter(i))]; }
     bool has_input(std::uint32_t i) const { return present(input_parameter(i)); }
@@ -113,7 +113,7 @@ class Problem {
     double get_float(std::uint32_t i) const { return attribute(i, OPDOCK_VALUE_FLOAT).as.f; }
     std::int64_t get_int(std::uint32_t i) const { return attribute(i, OPDOCK_VALUE_INT).as.i; }
     bool get_bool(std::uint32_t i) const { return attribute(i, OPDOCK_VALUE_BOOL).as.i != 0; }
-    // NUL-terminated, too.
+    // Also NUL-terminated.
     std::string_view get_string(std::uint32_t i) const {
         const opdock_value &value = attribute(i, OPDOCK_VALUE_STRING);
         return {value.as.s, value.count};
@@ -133,7 +133,7 @@ class Problem {
         const opdock_value &value = attribute(i, OPDOCK_VALUE_STRINGS);
         return {value.as.strings, value.count};
     }
-    // False for an optional attribute that is absent.
+    // False for an absent optional attribute.
     bool has_attribute(std::uint32_t i) const {
         if (i >= problem_->n_attributes)
             detail::no_such("attribute", i, problem_->n_attributes);
@@ -146,7 +146,7 @@ class Problem {
         return problem_->knobs[i];
     }
 
-    // The size of a dim by its name in the plugin's signature; "rows" is how many elements `...` stands for.
+    // The size of a dim by its name in the plugin's signature; "rows" is the number of elements that `...` stands for.
     std::int64_t dim(const char *name) const {
         const std::int64_t size = problem_->host->dim(problem_, name);
         if (size < 0)
@@ -156,7 +156,7 @@ class Problem {
     }
 
     DLDevice device() const noexcept { return problem_->device; }
-    // Null where the device's provider does not say.
+    // Null if the device's provider does not report them.
     const opdock_device_properties *device_properties() const {
         return problem_->host->device_properties(problem_->host, problem_->device);
     }
@@ -164,7 +164,7 @@ class Problem {
     T *user_data() const noexcept {
         return static_cast<T *>(problem_->user_data);
     }
-    // What Impl::device_state and Impl::plan made.
+    // The state made by Impl::device_state and Impl::plan.
     template<class T>
     T *device_state() const noexcept {
         return static_cast<T *>(problem_->device_state);
@@ -174,7 +174,7 @@ class Problem {
         return static_cast<T *>(problem_->plan);
     }
 
-    // One line to the host's log; `level` is an OPDOCK_LOG_ value.
+    // Writes one line to the host's log; `level` is an OPDOCK_LOG_ value.
     void log(std::int32_t level, const std::string &message) const {
         problem_->host->log(problem_->host, level, message.c_str());
     }
@@ -211,7 +211,7 @@ class Problem {
     const opdock_problem *problem_;
 };
 
-// A problem with its pointers: what a kernel gets.
+// A problem with its pointers: the argument of a kernel.
 class Call : public Problem {
   public:
     Call(const opdock_problem &problem, const opdock_call &call) noexcept : Problem(problem), call_(&call) {}
@@ -221,8 +221,8 @@ class Call : public Problem {
     using Problem::input;
     using Problem::output;
 
-    // input<const float>(0), or input<float>(0) for one that the signature marks `mut`. An absent tensor gives a view
-    // that is false. `item` picks one of a list.
+    // input<const float>(0), or input<float>(0) for an input that the signature marks `mut`. An absent tensor gives a
+    // view that converts to false. `item` selects a tensor of a list.
     template<class T>
     TensorView<T> input(std::uint32_t i, std::uint32_t item = 0) const {
         return view<T>("input", i, input_parameter(i), item);
@@ -234,11 +234,11 @@ class Call : public Problem {
 
     // The device's native stream; meaningless on the CPU.
     void *stream() const noexcept { return call_->stream; }
-    // At least as many bytes as the implementation's workspace_size asked for, aligned to 256.
+    // At least as many bytes as the implementation's workspace_size requested, aligned to 256.
     void *workspace() const noexcept { return call_->workspace; }
     std::uint64_t workspace_size() const noexcept { return call_->workspace_size; }
 
-    // Runs another op under the policy in force; never this op's own implementation. Return what it returns.
+    // Runs another op under the policy in force; never this op's own implementation. Kernels should return its status.
     Status call_op(const char *op, const opdock_args &args) const { return Status(c().host->call_op(&c(), op, &args)); }
 
   private:

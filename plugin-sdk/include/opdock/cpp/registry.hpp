@@ -12,7 +12,7 @@
 //         });
 //     }
 //
-// Results of single registrations are not looked at: the host keeps every error and, in the end, takes all or nothing.
+// Results of single registrations can be ignored: the host keeps every error and finally registers all or nothing.
 #ifndef OPDOCK_CPP_REGISTRY_HPP
 #define OPDOCK_CPP_REGISTRY_HPP
 
@@ -29,8 +29,8 @@
 
 namespace opdock {
 
-// An implementation under construction. Copies are independent, so that a common start can be shared. What is not set
-// is as opdock/abi/impl.h says for null or 0; the device is "cpu", the kind is OPDOCK_KIND_VENDOR.
+// An implementation under construction. Copies are independent, so that several can share a common start. Unset fields
+// have the meaning of null or 0 in opdock/abi/impl.h; the device is "cpu", the kind is OPDOCK_KIND_VENDOR.
 class Impl {
   public:
     explicit Impl(std::string impl_id) : impl_id_(std::move(impl_id)) {
@@ -53,7 +53,7 @@ class Impl {
     Impl &capture_safe() { return set(impl_.flags, impl_.flags | OPDOCK_IMPL_CAPTURE_SAFE); }
     Impl &needs_contiguous() { return set(impl_.required_flags, impl_.required_flags | OPDOCK_IMPL_NEEDS_CONTIGUOUS); }
 
-    // Knobs are numbered in the order of these calls; problem.knob(0) is the first one's value.
+    // Knobs are numbered in the order of these calls; problem.knob(0) is the value of the first one.
     Impl &knob(std::string name, std::int64_t minimum, std::int64_t maximum, std::int64_t default_value,
                std::string doc = {}) {
         knobs_.push_back({OPDOCK_KNOB_INT, std::move(name), minimum, maximum, default_value, std::move(doc), {}});
@@ -63,7 +63,7 @@ class Impl {
         knobs_.push_back({OPDOCK_KNOB_BOOL, std::move(name), 0, 1, default_value ? 1 : 0, std::move(doc), {}});
         return *this;
     }
-    // `choices`: "none,cpasync,tma"; the value is the place among them, from 0.
+    // `choices`: "none,cpasync,tma"; the value is the index of the choice, from 0.
     Impl &choice_knob(std::string name, std::string choices, std::int64_t default_value, std::string doc = {}) {
         const auto commas = std::count(choices.begin(), choices.end(), ',');
         knobs_.push_back(
@@ -105,7 +105,7 @@ class Impl {
 
     static const char *or_null(const std::string &text) { return text.empty() ? nullptr : text.c_str(); }
 
-    // Calls function(const opdock_impl *) with everything in place for the length of the call.
+    // Calls function(const opdock_impl *) with a struct that is valid for the duration of the call.
     template<class Function>
     void with(const std::string &op, Function &&function) const {
         std::vector<opdock_knob> knobs(knobs_.size());
@@ -143,7 +143,7 @@ class Impl {
     std::vector<Knob> knobs_;
 };
 
-// A vendor as frameworks know it; see opdock/abi/vendor.h. Empty is null there.
+// A vendor as known to frameworks; see opdock/abi/vendor.h. Empty strings become null there.
 struct Vendor {
     std::string name;
     std::string device_name;
@@ -158,13 +158,13 @@ class Registry {
     Registry &operator=(const Registry &) = delete;
 
     opdock_registry &c() const noexcept { return *registry_; }
-    // What the program gave for the entry of its module; null in a plugin.
+    // The program's argument for the entry of its module; null in a plugin.
     template<class T>
     T *user_data() const noexcept {
         return static_cast<T *>(registry_->user_data);
     }
 
-    // Declares the op unless this plugin did so before, and registers an implementation of it.
+    // Declares the op unless this plugin has already done so, and registers an implementation of it.
     Registry &implement(const OpDeclaration &op, const Impl &impl) {
         declare(op);
         impl.with(std::string(op.name), [&](const opdock_impl *c) { registry_->register_impl(registry_, c); });
@@ -199,7 +199,7 @@ class Registry {
         return *this;
     }
 
-    // Runs when the host closes; must not throw.
+    // `function` runs when the host closes; it must not throw.
     Registry &on_shutdown(void (*function)(void *user_data), void *user_data = nullptr) {
         registry_->register_shutdown(registry_, function, user_data);
         return *this;
@@ -210,7 +210,7 @@ class Registry {
     std::vector<std::string_view> declared_;
 };
 
-// The firewall of the entry: runs register_all(Registry &) and returns what the entry has to return.
+// The firewall of the entry: runs register_all(Registry &) and returns the status for the entry to return.
 template<class Function>
 opdock_status register_plugin(opdock_registry *registry, Function &&register_all) {
     try {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel or callback written in C++ returns: a status and the sentence that explains it.
+// The result of a kernel or callback written in C++: a status and the message that explains it.
 //
 //     if (n % 2 != 0)
 //         return opdock::unsupported("n must be even, is " + std::to_string(n));
 //     ...
 //     return {}; // done
 //
-// Code too deep to return a Status throws a Failure instead; the firewall (firewall.hpp) turns both into what the ABI
-// wants.
+// Code too deep to return a Status throws a Failure instead; the firewall (firewall.hpp) converts both for the
+// ABI.
 #ifndef OPDOCK_CPP_STATUS_HPP
 #define OPDOCK_CPP_STATUS_HPP
 
@@ -24,23 +24,23 @@ namespace opdock {
 class [[nodiscard]] Status {
   public:
     Status() noexcept = default;
-    // A status whose sentence, if there is one, was left already: what opdock_host_api.call_op returned.
+    // A status whose message, if any, was already left, such as the result of opdock_host_api.call_op.
     explicit Status(opdock_status code) noexcept : code_(code) {}
     Status(opdock_status code, std::string message)
         : code_(code), message_(std::make_unique<std::string>(std::move(message))) {}
 
     opdock_status code() const noexcept { return code_; }
     bool ok() const noexcept { return code_ == OPDOCK_OK; }
-    // Null when there is none.
+    // Null if there is none.
     const char *message() const noexcept { return message_ ? message_->c_str() : nullptr; }
 
   private:
     opdock_status code_ = OPDOCK_OK;
-    // Out of line, so that a kernel that succeeds pays for two words.
+    // Out of line, so that success costs only two words.
     std::unique_ptr<std::string> message_;
 };
 
-// Declines: nothing was touched, and the next implementation may serve the call.
+// Declines: nothing was written, and the next implementation may serve the call.
 inline Status unsupported(std::string message) {
     return {OPDOCK_UNSUPPORTED, std::move(message)};
 }
@@ -51,7 +51,7 @@ inline Status invalid_argument(std::string message) {
 inline Status out_of_memory(std::string message) {
     return {OPDOCK_OUT_OF_MEMORY, std::move(message)};
 }
-// Failed; outputs may be half written.
+// Failed; outputs may be partly written.
 inline Status failed(std::string message) {
     return {OPDOCK_FAILED, std::move(message)};
 }
@@ -72,8 +72,8 @@ class Failure : public std::runtime_error {
 
 namespace detail {
 
-// The first thing in a block `catch (...)`: what unwinds the stack of a cancelled thread is no exception of C++, and
-// the C library ends the process where somebody stops it. Exceptions of other languages pass too.
+// Must come first in a `catch (...)` block: the unwinding of a cancelled thread is not a C++ exception, and the C
+// library ends the process if it is stopped. Exceptions of other languages pass too.
 inline void let_cancellation_pass() {
     if (std::current_exception() == nullptr)
         throw;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A typed tensor: a pointer to the first element beside a shape and strides.
+// A typed tensor: a pointer to the first element with a shape and strides.
 //
-// Most kernels work on rows, the last dimension, and see a tensor as rows() of them whatever its rank:
+// Most kernels work on rows (the last dimension) and view a tensor of any rank as rows() of them:
 //
 //     for (std::int64_t r = 0; r < x.rows(); ++r) {
 //         const auto row = x.row(r);         // any strides
@@ -9,7 +9,7 @@
 //             sum += float(row[i]);
 //     }
 //
-// and where is_contiguous() holds, row r is x.data() + r * x.size(-1), which compilers turn into vector code.
+// If is_contiguous() is true, row r is x.data() + r * x.size(-1), which compilers can vectorize.
 #ifndef OPDOCK_CPP_TENSOR_VIEW_HPP
 #define OPDOCK_CPP_TENSOR_VIEW_HPP
 
@@ -39,7 +39,7 @@ class Row {
     std::int64_t stride_;
 };
 
-// Two words, passed by value. The descriptor it looks at is the host's and outlives the call.
+// Two words, passed by value. The descriptor it refers to belongs to the host and outlives the call.
 template<class T>
 class TensorView {
   public:
@@ -47,13 +47,13 @@ class TensorView {
     TensorView() noexcept = default;
     TensorView(T *data, const DLTensor *tensor) noexcept : data_(data), tensor_(tensor) {}
 
-    // Whether there is a tensor. One without elements is there, and its data() is null.
+    // True if there is a tensor. A tensor without elements counts, and its data() is null.
     explicit operator bool() const noexcept { return tensor_ != nullptr; }
 
     T *data() const noexcept { return data_; }
     int ndim() const noexcept { return tensor_->ndim; }
-    // Negative dimensions count from the end: size(-1) is the last one's. A tensor of rank 0 acts as one row of one
-    // element: size(-1) is 1 and stride(-1) is 1.
+    // Negative dimensions count from the end: size(-1) is that of the last one. A tensor of rank 0 acts as one row of
+    // one element: size(-1) is 1 and stride(-1) is 1.
     std::int64_t size(int dimension) const noexcept {
         return ndim() == 0 ? 1 : tensor_->shape[dimension < 0 ? dimension + ndim() : dimension];
     }
@@ -62,14 +62,14 @@ class TensorView {
         return ndim() == 0 ? 1 : tensor_->strides[dimension < 0 ? dimension + ndim() : dimension];
     }
     std::int64_t numel() const noexcept { return rows() * size(-1); }
-    // The rows there are: the product of all dimensions but the last.
+    // The number of rows: the product of all dimensions except the last.
     std::int64_t rows() const noexcept {
         std::int64_t product = 1;
         for (int d = 0; d < ndim() - 1; ++d)
             product *= tensor_->shape[d];
         return product;
     }
-    // Row-major without gaps; strides of dimensions of size 1 say nothing. True when there are no elements.
+    // True for row-major without gaps, ignoring strides of dimensions of size 1, and if there are no elements.
     bool is_contiguous() const noexcept {
         std::int64_t expected = 1;
         bool packed = true;
@@ -82,8 +82,8 @@ class TensorView {
         return packed;
     }
 
-    // Row `index` in row-major order of the leading dimensions. Up to rank 2 this is one multiplication; each further
-    // dimension costs a division. A tensor of rows without elements has them at null.
+    // Row `index` in row-major order of the leading dimensions. Up to rank 2 this takes one multiplication; each
+    // further dimension adds a division. Rows without elements have a null pointer.
     Row<T> row(std::int64_t index) const noexcept {
         return {data_ == nullptr ? nullptr : data_ + offset(index, ndim() - 1), size(-1), stride(-1)};
     }
@@ -101,7 +101,7 @@ class TensorView {
     }
 
   private:
-    // Where position `index` of the first `dimensions` dimensions is.
+    // Offset of position `index`, row-major, within the first `dimensions` dimensions.
     std::int64_t offset(std::int64_t index, int dimensions) const noexcept {
         std::int64_t at = 0;
         for (int d = dimensions - 1; d > 0; --d) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations, of each element; their derivatives; and derivatives that sum the bias gradient on the way.
+/* Elementwise activations, their derivatives, and derivatives that also sum the gradient of the bias.
  *
- * grad_bias sums grad_input, not grad, before it is rounded.
+ * grad_bias sums the unrounded grad_input, not grad.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_ACTIVATION_H
@@ -11,19 +11,19 @@
 #include "opdock/cpp/op.hpp"
 #endif
 
-/* gelu(x) = 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) (the tanh form), of each element. */
+/* gelu(x) = 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) (the tanh form), elementwise. */
 #define OPDOCK_OP_GELU "gelu(input: T[...]) -> (output ~ input: T[...])"
 
-/* qgelu(x) = x * sigmoid(1.702 * x), of each element. */
+/* qgelu(x) = x * sigmoid(1.702 * x), elementwise. */
 #define OPDOCK_OP_QGELU "qgelu(input: T[...]) -> (output ~ input: T[...])"
 
-/* relu(x) = max(x, 0), of each element. */
+/* relu(x) = max(x, 0), elementwise. */
 #define OPDOCK_OP_RELU "relu(input: T[...]) -> (output ~ input: T[...])"
 
-/* srelu(x) = max(x, 0)^2 (relu squared), of each element. */
+/* srelu(x) = max(x, 0)^2 (relu squared), elementwise. */
 #define OPDOCK_OP_SRELU "srelu(input: T[...]) -> (output ~ input: T[...])"
 
-/* silu(x) = x * sigmoid(x), of each element. */
+/* silu(x) = x * sigmoid(x), elementwise. */
 #define OPDOCK_OP_SILU "silu(input: T[...]) -> (output ~ input: T[...])"
 
 /* grad_input = grad * gelu'(input); with u = sqrt(2 / pi) * (x + 0.044715 * x^3): gelu'(x) = 0.5 * (1 + tanh(u)) +

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention of queries to keys and values, over whole sequences and, for decoding, over a paged cache.
+/* Attention over whole sequences and, for decoding, over a paged cache.
  *
- * h query heads share g key heads: head m goes with key head m / (h / g). Of a sequence with
- * s queries and k keys, query i stands at position p = i + k - s among the keys: the last query at the last key.
+ * h query heads share g key heads: head m uses key head m / (h / g). In a sequence with s queries and k keys, query i
+ * is at position p = i + k - s among the keys: the last query is at the last key.
  *
- *   z[i, j] = scale * dot(query[i], key[j]), with scale = 1 / sqrt(d) where it is absent (1 for no dims)
+ *   z[i, j] = scale * dot(query[i], key[j]); an absent scale is 1 / sqrt(d) (1 if d is 0)
  *   z[i, j] = soft_cap * tanh(z[i, j] / soft_cap) where soft_cap > 0, then + bias[i, j]
  *   lse[i] = log(sum over j of exp(z[i, j])), output[i] = sum over j of exp(z[i, j] - lse[i]) * value[j]
  *
@@ -12,10 +12,10 @@
  * window_right >= 0: j <= p + window_right. A query that sees no key, or none with z above minus infinity, has output
  * 0, lse of minus infinity and no part in any gradient.
  *
- * Sequences of different lengths stand one after the other in a batch of 1: sequence i is the queries from
- * query_starts[i] and the keys from key_starts[i] up to the next start, so that there is one start more than sequences.
- * Both are there or neither. Starts begin with 0, do not fall and end within s and k; what stands behind the last one
- * belongs to no sequence: its outputs, gradients included, are 0, its lse minus infinity.
+ * Sequences of different lengths follow each other in a batch of 1: sequence i consists of the queries from
+ * query_starts[i] and the keys from key_starts[i] up to the next start, so there is one start more than sequences. Both
+ * inputs are present or neither. Starts begin with 0, do not decrease and end within s and k; rows after the last start
+ * belong to no sequence: their outputs, including gradients, are 0, their lse minus infinity.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_ATTENTION_H
@@ -43,16 +43,16 @@
     "-> (grad_query: T[b, s, h, d], grad_key: T[b, k, g, d], grad_value: T[b, k, g, e], grad_bias: T[b, h, s, k]?) "   \
     "where h%g == 0, n > 0, b*n == n"
 
-/* One query of each of b sequences, whose keys and values are in pages of t tokens: token j of sequence i is place j %
- * t of page block_table[i, j / t], for j < lengths[i]. The query stands at the last of them; window_left as above. */
+/* One query for each of b sequences, whose keys and values are in pages of t tokens: token j of sequence i is at place
+ * j % t of page block_table[i, j / t], for j < lengths[i]. The query is at the last of them; window_left as above. */
 #define OPDOCK_OP_ATTENTION_DECODE                                                                                     \
     "attention_decode(query: T[b, h, d], key_cache: T[p, t, g, d], value_cache: T[p, t, g, e], "                       \
     "block_table: i32[b, m], lengths: i32[b], "                                                                        \
     "*, scale: float?, window_left: int = -1, soft_cap: float = 0.0) "                                                 \
     "-> (output: T[b, h, e], lse: f32[b, h]?) where h%g == 0"
 
-/* Writes n tokens into the cache: token i into place slots[i] % t of page slots[i] / t; a negative slot is left out. No
- * two tokens have one slot. */
+/* Writes n tokens into the cache: token i to place slots[i] % t of page slots[i] / t; a token with a negative slot is
+ * skipped. No two tokens may have the same slot. */
 #define OPDOCK_OP_KV_CACHE_APPEND                                                                                      \
     "kv_cache_append(mut key_cache: T[p, t, g, d], mut value_cache: T[p, t, g, e], "                                   \
     "key: T[n, g, d], value: T[n, g, e], slots: i64[n]) -> ()"

@@ -18,8 +18,8 @@
  * with (0x9e3779b9, 0xbb67ae85) added to the key, modulo 2^32 each, between one round and the next. The words of
  * counter 0 under key 0 are 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
  *
- * Conversions to fp8 round to nearest even and saturate: what is past the largest value (448 in e4m3, 57344 in e5m2)
- * becomes that value, infinity included. NaN stays NaN.
+ * Conversions to fp8 round to nearest even and saturate: values past the largest one (448 in e4m3, 57344 in e5m2),
+ * infinity included, become the largest one. NaN stays NaN.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_ELEMENTWISE_H
@@ -35,15 +35,15 @@
 /* output = a * b. */
 #define OPDOCK_OP_MUL "mul(a: T[...], b: T[...]) -> (output ~ a: T[...])"
 
-/* mask is 1 where an element is kept, with probability 1 - p, else 0; output = input / (1 - p) where kept, else 0. */
+/* mask is 1 for a kept element, with probability 1 - p, else 0; output = input / (1 - p) if kept, else 0. */
 #define OPDOCK_OP_DROPOUT_FWD                                                                                          \
     "dropout_fwd(input: T[...], rng_state: i64[2], *, p: float) -> (output ~ input: T[...], mask: u8[...])"
 
-/* grad_input = grad / (1 - p) where mask is not 0, else 0. */
+/* grad_input = grad / (1 - p) if mask is not 0, else 0. */
 #define OPDOCK_OP_DROPOUT_BWD "dropout_bwd(grad: T[...], mask: u8[...], *, p: float) -> (grad_input ~ grad: T[...])"
 
-/* output = fp8(f32(input * scale)), the product rounded to f32 first so that it comes out the same everywhere; amax
- * becomes max(amax, max |input|), or NaN where one of them is. */
+/* output = fp8(f32(input * scale)); the product is rounded to f32 first, so that it is the same everywhere. amax
+ * becomes max(amax, max |input|), or NaN if any of them is NaN. */
 #define OPDOCK_OP_QUANTIZE                                                                                             \
     "quantize(input: T[...], scale: f32[1], mut amax: f32[1]?, *, dtype: F) -> (output: F[...]) where F in e4m3|e5m2"
 
@@ -52,14 +52,14 @@
     "dequantize(input: F[...], scale_inv: f32[1], *, dtype: T) -> (output: T[...]) where F in e4m3|e5m2"
 
 /* scale = max |input| / L of each row, rounded to f32, where L is the dtype's largest value (127 for i8); output =
- * input / scale, rounded to f32 first and then to the nearest from -L to L, ties to even. A row whose scale is 0
- * becomes zeros. A row with NaN or an infinity has that scale, and what is then no number becomes NaN, or 0 in i8. */
+ * input / scale, rounded to f32 first and then to the nearest in -L .. L, ties to even. A row with scale 0 becomes
+ * zeros. A row with NaN or infinity has that scale; quotients that are NaN stay NaN, or become 0 in i8. */
 #define OPDOCK_OP_QUANTIZE_PER_TOKEN                                                                                   \
     "quantize_per_token(input: T[..., n], *, dtype: F) -> (output: F[..., n], scale: f32[...]) "                       \
     "where F in e4m3|e5m2|i8"
 
-/* quantize_per_token with a scale for each 128 elements of a row, or for each block of 128 rows and 128 columns; the
- * last ones may be of fewer. */
+/* quantize_per_token with one scale for each 128 elements of a row, or for each block of 128 rows and 128 columns; the
+ * last ones may be smaller. */
 #define OPDOCK_OP_QUANTIZE_1X128                                                                                       \
     "quantize_1x128(input: T[..., n], *, dtype: F) -> (output: F[..., n], scale: f32[..., (n+127)/128]) "              \
     "where F in e4m3|e5m2|i8"
@@ -67,7 +67,7 @@
     "quantize_128x128(input: T[m, n], *, dtype: F) "                                                                   \
     "-> (output: F[m, n], scale: f32[(m+127)/128, (n+127)/128]) where F in e4m3|e5m2|i8"
 
-/* quantize_per_token of what rmsnorm_fwd and silu_and_mul give, before that is rounded to T. */
+/* quantize_per_token of the results of rmsnorm_fwd and silu_and_mul, before they are rounded to T. */
 #define OPDOCK_OP_RMSNORM_QUANTIZE                                                                                     \
     "rmsnorm_quantize(input: T[..., n], weight: U[n], *, dtype: F, eps: float = 1e-5, "                                \
     "zero_centered_gamma: bool = false) -> (output: F[..., n], scale: f32[...]) where F in e4m3|e5m2"

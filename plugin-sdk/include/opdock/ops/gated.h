@@ -46,8 +46,8 @@
 #define OPDOCK_OP_CLAMPED_SWIGLU                                                                                       \
     "clamped_swiglu(input: T[..., 2*n], *, limit: float = 7.0, alpha: float = 1.702) -> (output: T[..., n])"
 
-/* With a and b as there and s = sigmoid(alpha * a): the first half is grad * (b + 1) * s * (1 + alpha * a * (1 -
- * s)) where first <= limit, else 0; the second half is grad * a * s where -limit <= second <= limit, else 0. */
+/* With the same a and b, and s = sigmoid(alpha * a): the first half is grad * (b + 1) * s * (1 + alpha * a * (1 - s))
+ * if first <= limit, else 0; the second half is grad * a * s if -limit <= second <= limit, else 0. */
 #define OPDOCK_OP_CLAMPED_SWIGLU_BWD                                                                                   \
     "clamped_swiglu_bwd(grad: T[..., n], input: T[..., 2*n], *, limit: float = 7.0, alpha: float = 1.702) "            \
     "-> (grad_input: T[..., 2*n])"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that are chosen by index, what chooses them, and elements in another order.
+/* Rows selected by index, the selection of indices, and permutations of elements.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_INDEXING_H
@@ -9,29 +9,29 @@
 #include "opdock/cpp/op.hpp"
 #endif
 
-/* Each row of output is the row of weight that indices names. An index outside 0 .. v - 1 is an invalid argument. */
+/* Each row of output is the row of weight with that index. An index outside 0 .. v - 1 is an invalid argument. */
 #define OPDOCK_OP_EMBEDDING "embedding(weight: T[v, n], indices: i64[...]) -> (output: T[..., n])"
 
-/* Each row of grad_weight is the sum of the rows of grad whose index names it. weight tells v, and is not read. */
+/* Each row of grad_weight is the sum of the rows of grad with that index. weight only defines v and is not read. */
 #define OPDOCK_OP_EMBEDDING_BWD                                                                                        \
     "embedding_bwd(grad: T[..., n], weight: T[v, n], indices: i64[...]) -> (grad_weight: T[v, n])"
 
 /* output[i, j, k] = input[i, k, j]. */
 #define OPDOCK_OP_PERMUTE_021 "permute_021(input: T[a, b, c]) -> (output: T[a, c, b])"
 
-/* The k largest elements of each row and their places, the largest first; of equals, the one with the lower place. NaN
- * counts as the largest. */
+/* The k largest elements of each row and their places, largest first; ties by lower place. NaN counts as the
+ * largest. */
 #define OPDOCK_OP_TOPK "topk(input: T[..., n], *, k: int) -> (values: T[..., k], indices: i64[..., k]) where k <= n"
 
-/* The k experts of each token with the largest logits, the largest first; of equals, the one with the lower index. NaN
- * counts as the largest. weights = softmax(logits) of them, or the softmax of these k alone with renormalize. */
+/* The k experts of each token with the largest logits, largest first; ties by lower index. NaN counts as the largest.
+ * weights = softmax(logits) of the chosen experts, or with renormalize the softmax over these k alone. */
 #define OPDOCK_OP_TOPK_SOFTMAX_FWD                                                                                     \
     "topk_softmax_fwd(logits: T[t, e], *, k: int, renormalize: bool = false) "                                         \
     "-> (weights: f32[t, k], indices: i32[t, k]) where k <= e"
 
-/* With s = sum(grad_weights * weights) of a token and p = softmax(logits): grad_logits = weights * grad_weights of the
- * expert, 0 for one that was not chosen, less p * s; with renormalize p is weights, 0 likewise. Of each token the
- * indices differ; one outside 0 .. e - 1 is an invalid argument. */
+/* With s = sum(grad_weights * weights) of a token and p = softmax(logits): grad_logits = weights * grad_weights for a
+ * chosen expert, 0 for others, minus p * s; with renormalize p is weights for a chosen expert, 0 for others. The
+ * indices of a token must differ; one outside 0 .. e - 1 is an invalid argument. */
 #define OPDOCK_OP_TOPK_SOFTMAX_BWD                                                                                     \
     "topk_softmax_bwd(grad_weights: f32[t, k], logits: T[t, e], weights: f32[t, k], indices: i32[t, k], "              \
     "*, renormalize: bool = false) -> (grad_logits: T[t, e]) where k <= e"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear algebra. Products accumulate in f32 or better; nothing is broadcast but what the dims say.
+/* Linear algebra. Products accumulate in f32 or better; nothing is broadcast except as the dims specify.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_LINEAR_H
@@ -22,22 +22,22 @@
 #define OPDOCK_OP_LINEAR_WGRAD                                                                                         \
     "linear_wgrad(grad: T[..., n], input: T[..., k]) -> (grad_weight: T[n, k], grad_bias: T[n]?)"
 
-/* linear_fwd of factors in 8 bits: output = input_scale * weight_scale * (input weight^T) + bias. Scales are what
- * numbers were divided by, as quantize_per_token and its kin have them, and the scale_inv of dequantize. */
+/* linear_fwd with 8-bit factors: output = input_scale * weight_scale * (input weight^T) + bias. Scales are the divisors
+ * of quantization, as quantize_per_token and similar ops return them, and the scale_inv of dequantize. */
 #define OPDOCK_OP_LINEAR_FP8                                                                                           \
     "linear_fp8(input: F[..., k], weight: G[n, k], input_scale: f32[1], weight_scale: f32[1], bias: T[n]?, "           \
     "*, dtype: T) -> (output: T[..., n]) where F in e4m3|e5m2, G in e4m3|e5m2"
 
-/* The same with a scale for each 128 elements of a row of input and for each block of 128 rows and 128 columns of
- * weight, as quantize_1x128 and quantize_128x128 make them: each element is multiplied by the scale of its block. */
+/* The same with one scale for each 128 elements of a row of input and for each block of 128 rows and 128 columns of
+ * weight, as quantize_1x128 and quantize_128x128 make them: each element is multiplied by its block's scale. */
 #define OPDOCK_OP_LINEAR_FP8_BLOCK                                                                                     \
     "linear_fp8_block(input: F[..., k], weight: G[n, k], input_scale: f32[..., (k+127)/128], "                         \
     "weight_scale: f32[(n+127)/128, (k+127)/128], bias: T[n]?, *, dtype: T) -> (output: T[..., n]) "                   \
     "where F in e4m3|e5m2, G in e4m3|e5m2"
 
-/* Several products in one, as a mixture of experts has them: the rows from starts[i] up to starts[i + 1] are group i,
- * whose weight is weight[i]. Starts begin with 0, do not fall and end within m; others are an invalid argument. Rows
- * behind the last start belong to no group: what they give is 0. output = input weight[i]^T. */
+/* Several products in one, as in a mixture of experts: the rows from starts[i] up to starts[i + 1] are group i, whose
+ * weight is weight[i]. Starts begin with 0, do not decrease and end within m; others are an invalid argument. Rows
+ * after the last start belong to no group: their results are 0. output = input weight[i]^T. */
 #define OPDOCK_OP_GROUPED_LINEAR_FWD                                                                                   \
     "grouped_linear_fwd(input: T[m, k], weight: T[g, n, k], starts: i32[g+1]) -> (output: T[m, n])"
 

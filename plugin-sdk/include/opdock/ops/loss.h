@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross entropy of rows of v logits against a class each, with label smoothing e, and divergences of rows of v
+/* Cross entropy of rows of v logits, each with a target class, with label smoothing e, and divergences of rows of v
  * log-probabilities.
  *
  * lse = log(sum(exp(logits))) of a row. Rows whose target is ignore_index have loss 0 and gradient 0. Nothing is
@@ -29,19 +29,19 @@
     "fused_cross_entropy(mut logits: T[b, v], target: i64[b], "                                                        \
     "*, ignore_index: int = -100, label_smoothing: float = 0.0, scale: float = 1.0) -> (loss: f32[b])"
 
-/* The loss of logits = input weight^T + bias and its gradients, with the logits of some rows in memory at a time. loss
+/* The loss of logits = input weight^T + bias and its gradients, with only some rows of logits in memory at a time. loss
  * as cross_entropy_fwd. With d = scale * (exp(logits - lse) - (1 - e) * onehot(target) - e / v): grad_input = d weight;
  * grad_weight = d^T input; grad_bias = sum over rows of d. d may be rounded to T; sums over rows are rounded once. An
- * absent scale is 1. It is a tensor, so that a program may divide by the number of rows that count, or keep f16 in its
+ * absent scale is 1. It is a tensor so that a program may divide by the number of rows that count, or keep f16 in
  * range, without waiting for the device. */
 #define OPDOCK_OP_FUSED_LINEAR_CROSS_ENTROPY                                                                           \
     "fused_linear_cross_entropy(input: T[n, i], weight: T[v, i], target: i64[n], bias: T[v]?, scale: f32[1]?, "        \
     "*, ignore_index: int = -100, label_smoothing: float = 0.0) "                                                      \
     "-> (loss: f32[n], grad_input: T[n, i]?, grad_weight: T[v, i]?, grad_bias: T[v]?)"
 
-/* The Kullback-Leibler divergence of each row, of log-probabilities from the target's probabilities, or from its
- * log-probabilities with log_target: loss = sum(p * (log(p) - input)), where p = target or exp(target). Elements whose
- * p is 0 add nothing. */
+/* The Kullback-Leibler divergence of each row of log-probabilities from the target, given as probabilities, or with
+ * log_target as log-probabilities: loss = sum(p * (log(p) - input)), where p = target or exp(target). Elements with p =
+ * 0 add nothing. */
 #define OPDOCK_OP_KL_DIV "kl_div(input: T[b, v], target: T[b, v], *, log_target: bool = false) -> (loss: f32[b])"
 
 /* grad_input = -grad_loss * p. */
@@ -50,8 +50,8 @@
 
 /* The generalized Jensen-Shannon divergence of each row of log-probabilities. With q = exp(input), p = exp(target) and
  * m = beta * p + (1 - beta) * q: loss = sum(beta * p * (target - log(m)) + (1 - beta) * q * (input - log(m))). beta 0
- * means sum(p * (target - input)) and beta 1 sum(q * (input - target)), which that divided by beta * (1 - beta) tends
- * to. Elements whose m is 0 add nothing. A beta outside [0, 1] is an invalid argument. */
+ * means sum(p * (target - input)) and beta 1 sum(q * (input - target)), the limits of that loss divided by beta * (1 -
+ * beta). Elements with m = 0 add nothing. A beta outside [0, 1] is an invalid argument. */
 #define OPDOCK_OP_JSD "jsd(input: T[b, v], target: T[b, v], *, beta: float = 0.5) -> (loss: f32[b])"
 
 /* grad_input = grad_loss * (1 - beta) * q * (input - log(m)), and 0 where m is 0; for beta 0 grad_loss * -p and for

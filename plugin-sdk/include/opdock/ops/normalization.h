@@ -2,8 +2,8 @@
 /* Normalization over the last dimension, of size n, or over groups of channels.
  *
  * g is the weight, or 1 + weight with zero_centered_gamma. Statistics accumulate in f32 or better. rsigma and mu are
- * one number per row, for the backward pass; null outputs are not wanted. The mean over a row of no elements is 0, so
- * that its mu is 0 and its rsigma 1 / sqrt(eps).
+ * one number per row, for the backward pass; null outputs are not computed. The mean over an empty row is 0, so its mu
+ * is 0 and its rsigma 1 / sqrt(eps).
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_NORMALIZATION_H
@@ -54,8 +54,8 @@
 /* With x = input * rnorm: grad_input = rnorm * (grad - x * sum(grad * x)). */
 #define OPDOCK_OP_L2NORM_BWD "l2norm_bwd(grad: T[..., n], input: T[..., n], rnorm: f32[...]) -> (grad_input: T[..., n])"
 
-/* layernorm_fwd of each group: c / groups channels, which follow each other, with all that `...` stands for. Weight and
- * bias are those of the channel. */
+/* layernorm_fwd over each group: c / groups consecutive channels, with all elements that `...` stands for. Weight and
+ * bias are per channel. */
 #define OPDOCK_OP_GROUP_NORM_FWD                                                                                       \
     "group_norm_fwd(input: T[b, c, ...], weight: U[c], bias: U[c], *, groups: int, eps: float = 1e-5) "                \
     "-> (output: T[b, c, ...], mu: f32[b, groups]?, rsigma: f32[b, groups]?) where groups >= 1, c%groups == 0"

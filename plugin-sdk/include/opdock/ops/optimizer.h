@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer steps over lists of tensors, in one launch or a few, whatever the lists' length.
+/* Optimizer steps over lists of tensors, in one or a few launches for lists of any length.
  *
- * noop other than 0 makes the op do nothing: step, too, stays. What changes from step to step is a tensor, so that a
- * captured graph stays right.
+ * If noop is not 0, the op does nothing: step, too, stays unchanged. Values that change from step to step are tensors,
+ * so that a captured graph stays correct.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_OPTIMIZER_H
@@ -29,10 +29,10 @@
     "*, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = false, "            \
     "first_run: bool = false) -> ()"
 
-/* norm = sqrt(sum of all elements' squares). */
+/* norm = sqrt(sum of the squares of all elements). */
 #define OPDOCK_OP_MULTI_TENSOR_L2NORM "multi_tensor_l2norm(inputs: T[n]*) -> (norm: f32[1])"
 
-/* tensors *= scale; found_inf becomes 1 when a scaled value, as it is stored, is not finite, and else stays. */
+/* tensors *= scale; found_inf becomes 1 if a scaled value, as stored, is not finite, and otherwise stays unchanged. */
 #define OPDOCK_OP_MULTI_TENSOR_SCALE                                                                                   \
     "multi_tensor_scale(mut tensors: T[n]*, scale: f32[1], mut found_inf: i32[1]?) -> ()"
 

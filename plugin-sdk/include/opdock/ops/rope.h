@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary position embedding: pairs of dims are rotated, the rest pass through.
+/* Rotary position embedding: rotates pairs of dims and passes the others through.
  *
  * fused_rope_* take [sequence, batch, heads, dim] and angles (radians) of [position, 1, 1, rotated dims]. The first r
  * dims are rotated. With h = r / 2, dim i < h is paired with dim i + h, or, interleaved, dim 2i with dim 2i + 1; each
  * dim uses its own entry of freqs.
  *
- * The others take [token, heads, dim] and a position for each token, which names a row of tables of cosines and sines:
- * of 2r rotated dims, i < r is paired with dim i + r, or, interleaved, dim 2i with dim 2i + 1, and both use entry i. A
- * position outside 0 .. m - 1 is an invalid argument. One tensor that holds both tables is given as two slices of it.
+ * The others take [token, heads, dim] and a position for each token, which selects a row of tables of cosines and
+ * sines: for 2r rotated dims, i < r is paired with dim i + r, or, interleaved, dim 2i with dim 2i + 1, and both use
+ * entry i. A position outside 0 .. m - 1 is an invalid argument. One tensor with both tables is passed as two slices.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_ROPE_H
@@ -29,7 +29,7 @@
     "fused_rope_bwd(grad: T[s, b, h, d], freqs: f32[m, 1, 1, r], *, interleaved: bool = false) "                       \
     "-> (grad_input ~ grad: T[s, b, h, d]) where m >= s, r <= d"
 
-/* Both tensors of an attention, as fused_rope_fwd rotates each; h query heads and g key heads. */
+/* Rotates both tensors of an attention as fused_rope_fwd does; h query heads and g key heads. */
 #define OPDOCK_OP_FUSED_ROPE_QK_FWD                                                                                    \
     "fused_rope_qk_fwd(query: T[s, b, h, d], key: T[s, b, g, d], freqs: f32[m, 1, 1, r], "                             \
     "*, interleaved: bool = false) "                                                                                   \
@@ -52,7 +52,7 @@
     "*, interleaved: bool = false) "                                                                                   \
     "-> (grad_input ~ grad: T[t, h, d]) where 2*r <= d, P in i64|i32"
 
-/* Both tensors of an attention, as rope_positions rotates each; h query heads and g key heads. */
+/* Rotates both tensors of an attention as rope_positions does; h query heads and g key heads. */
 #define OPDOCK_OP_ROPE_QK_POSITIONS                                                                                    \
     "rope_qk_positions(query: T[t, h, d], key: T[t, g, d], positions: P[t], cos: f32[m, r], sin: f32[m, r], "          \
     "*, interleaved: bool = false) "                                                                                   \
@@ -63,8 +63,8 @@
     "-> (grad_query ~ grad_query_out: T[t, h, d], grad_key ~ grad_key_out: T[t, g, d]) "                               \
     "where 2*r <= d, P in i64|i32"
 
-/* Each head of query and key is normalized, then rotated as by rope_qk_positions: with s = 1 / sqrt(mean(x^2) + eps) of
- * a head x, what is rotated is x * s * weight, which is not rounded in between. */
+/* Each head of query and key is normalized, then rotated as by rope_qk_positions: with s = 1 / sqrt(mean(x^2) + eps)
+ * for a head x, x * s * weight is rotated, without rounding in between. */
 #define OPDOCK_OP_QK_NORM_ROPE                                                                                         \
     "qk_norm_rope(query: T[t, h, d], key: T[t, g, d], query_weight: U[d], key_weight: U[d], positions: P[t], "         \
     "cos: f32[m, r], sin: f32[m, r], *, eps: float = 1e-6, interleaved: bool = false) "                                \

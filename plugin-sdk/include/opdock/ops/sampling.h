@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drawing tokens by their logits.
+/* Sampling of tokens from their logits.
  *
- * All that is drawn follows from the inputs alone, to the bit and on every device: weights are integers, whose sums
- * have no rounding, and random numbers are those of dropout (elementwise.h).
+ * The result follows from the inputs alone, to the bit and on every device: weights are integers, whose sums are exact,
+ * and random numbers are those of dropout (elementwise.h).
  *
  * A row's logits stand in an order: the largest first, equals by index, NaN at its end. With m the first of them, the
  * weight of a logit x is 2^40 * exp(x - m), to six digits: 0 where x is NaN, minus infinity or, rounded to
@@ -21,16 +21,16 @@
 #include "opdock/cpp/op.hpp"
 #endif
 
-/* Two filters, one after the other, leave a beginning of the row's order: the first k[row] of it, all where k is
- * absent, not above 0, or larger than v; and of these each before which the weights sum to less than p[row] times the
- * sum over these, that is
+/* Two filters, applied in turn, keep a prefix of the row's order: the first k[row] logits, or all if k is absent, not
+ * above 0, or larger than v; and of these, every logit before which the weights sum to less than p[row] times the sum
+ * over these, that is
  *
  *     2^32 * sum before < floor(p * 2^32) * sum over these
  *
- * all where p is absent or not below 1 (as NaN), and always the first. With a and b the first two words of Philox for
+ * all if p is absent or not below 1 (or NaN), and always the first. With a and b the first two words of Philox for
  * (seed, offset) = rng_state and the row's number as counter, t = floor((a + 2^32 * b) * S / 2^64), where S is the sum
- * of what is left. Chosen is the first by index, of what is left, up to which the weights sum to more than t: each with
- * probability weight / S. A row in which no logit is above minus infinity has index -1. */
+ * of the remaining weights. The result is the first remaining logit, by index, up to which the weights sum to more than
+ * t: each has probability weight / S. A row in which no logit is above minus infinity has index -1. */
 #define OPDOCK_OP_SAMPLE_TOP_K_TOP_P                                                                                   \
     "sample_top_k_top_p(logits: T[b, v], rng_state: i64[2], k: i32[b]?, p: f32[b]?) "                                  \
     "-> (indices: i64[b]) where v <= 4194304"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax over the last dimension, scaled and masked, and its logarithm. A row with every key hidden gives zeros.
+/* Softmax over the last dimension, scaled and masked, and its logarithm. A row whose keys are all hidden gives zeros.
  *
  * The backward ops take the forward's output.
  *
@@ -51,7 +51,7 @@
     "scaled_aligned_causal_masked_softmax_bwd(grad: T[b, h, q, k], output: T[b, h, q, k], "                            \
     "*, scale: float = 1.0) -> (grad_input: T[b, h, q, k])"
 
-/* output = input - log(sum(exp(input))), the sum over the last dimension. A row of nothing but minus infinity is NaN.
+/* output = input - log(sum(exp(input))), the sum over the last dimension. A row with only minus infinity is NaN.
  */
 #define OPDOCK_OP_LOG_SOFTMAX_FWD "log_softmax_fwd(input: T[..., k]) -> (output: T[..., k])"
 

@@ -29,40 +29,40 @@ const char *name_of(Wait wait) {
     return names[static_cast<int>(wait)];
 }
 
-// Who waits for each other: a block or a warp.
+// Threads that wait for each other: a block or a warp.
 struct Group {
     int size = 0, arrived = 0;
-    Wait wait = Wait::none; // of those that have arrived
+    Wait wait = Wait::none; // of the threads that have arrived
     unsigned round = 0;
 };
 
 struct Warp : Group {
-    std::uint64_t values[2][most_lanes]; // of this round and of the one before, which others may still read
+    std::uint64_t values[2][most_lanes]; // this round's, and the previous round's, which other threads may still read
 };
 
 struct Stack {
-    std::jmp_buf idle; // where it takes the next thread
+    std::jmp_buf idle; // where the stack takes its next thread
 };
 
 struct Thread {
-    std::jmp_buf next; // where it goes on
+    std::jmp_buf next; // where the thread continues
     Wait wait = Wait::none;
 };
 
 void begin_stack();
 
-// The threads of one block after the other.
+// Runs the threads of one block after another.
 class Threads {
   public:
     std::string run(int count, bool descends, const std::function<void()> &kernel);
 
-    // Returns the round, once all of the group have arrived.
+    // Returns the round, once all threads of the group have arrived.
     unsigned arrive(Group &group, Wait wait);
     Group &block() { return block_; }
     Warp &warp() { return warps_[thread_index.x / static_cast<unsigned>(warp_size)]; }
-    bool any[2] = {false, false}; // of the block, by round
+    bool any[2] = {false, false}; // for the block, by round
 
-    // What a stack does from its first call on.
+    // Main loop of a stack, entered with its first call.
     void serve(Stack &stack);
     Stack *starting = nullptr;
 
@@ -91,7 +91,7 @@ class Threads {
 };
 
 Threads &all_threads() {
-    static auto *threads = new Threads; // stays as long as the program, as its stacks do
+    static auto *threads = new Threads; // lives as long as the program, like its stacks
     return *threads;
 }
 
@@ -151,7 +151,7 @@ void Threads::leave_with(const std::string &why) {
     _longjmp(caller_, 1);
 }
 
-// Threads that were released come before those that have not begun.
+// Threads that were released run before those that have not begun.
 void Threads::switch_to_next() {
     if (!ready_.empty()) {
         const int thread = ready_.front();
@@ -173,7 +173,7 @@ void Threads::switch_to_next() {
     _longjmp(caller_, 1);
 }
 
-// A page that nobody may touch is below the stack.
+// A guard page lies below the stack.
 void Threads::enter_new_stack() {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     void *memory = mmap(nullptr, page + stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -188,7 +188,7 @@ void Threads::enter_new_stack() {
     context.uc_stack.ss_size = stack_bytes;
     context.uc_link = nullptr;
     makecontext(&context, begin_stack, 0);
-    swapcontext(&entered_from_, &context); // comes back as soon as the stack is idle
+    swapcontext(&entered_from_, &context); // returns as soon as the stack is idle
     idle_.push_back(starting);
 }
 
@@ -217,7 +217,7 @@ void Threads::release(int first, int size) {
     for (int i = 0; i < size; ++i) {
         const int thread = descends_ ? first + size - 1 - i : first + i;
         Thread &one = threads_[static_cast<std::size_t>(thread)];
-        if (one.wait != Wait::none) { // the last one to arrive does not
+        if (one.wait != Wait::none) { // the last thread to arrive does not wait
             one.wait = Wait::none;
             ready_.push_back(thread);
         }
@@ -282,7 +282,7 @@ void wait_for_warp() {
 
 namespace {
 
-// The values that all lanes of the warp gave.
+// The values that all lanes of the warp passed.
 const std::uint64_t *exchange(std::uint64_t mine, Wait wait) {
     Warp &warp = all_threads().warp();
     warp.values[warp.round % 2][thread_index.x % static_cast<unsigned>(warp_size)] = mine;

@@ -1,5 +1,5 @@
-// A block of a GPU on the CPU. Each thread of the block has a stack of its own, and all of them run on the one thread
-// of the program that started them: each goes on until it waits for others. A wait that never ends is reported.
+// A GPU block on the CPU. Each thread of the block has its own stack, and all of them run on the program's thread that
+// started them: each runs until it waits for others. A wait that never ends is reported.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,26 @@ struct Index {
     unsigned x = 0, y = 0, z = 0;
 };
 
-// Of the thread that is running. One block runs at a time in the whole program.
+// Indices of the running thread. Only one block runs at a time in the whole program.
 extern Index thread_index, block_index, block_size, grid_size;
 extern int warp_size;
 
-// All threads of a block of whole warps, or of less than one, call kernel(), the highest numbers first if `descends`.
-// Returns what went wrong; empty if all of them have returned.
+// Runs kernel() in all threads of a block, which has whole warps or less than one; the last thread
+// begins if `descends`. Returns an error message, which is empty if all threads have returned.
 [[nodiscard]] std::string run_threads(int threads, int of_warp, bool descends, const std::function<void()> &kernel);
 
-// The same of one block, of which kernel(thread, shared) is called with `floats` of shared memory that hold NaN.
+// Does the same for a single block, with kernel(thread, shared) and `floats` of shared memory that are initially NaN.
 [[nodiscard]] std::string run_block(int threads, int of_warp, std::size_t floats,
                                     const std::function<void(int, float *)> &kernel);
 
-// --- what kernels call; all threads of the block, or of the warp, call the same ---
+// --- called by kernels; all threads of the block, or of the warp, make the same calls ---
 
 void wait_for_block();
 bool any_of_block(bool holds);
 void wait_for_warp();
 bool any_of_warp(bool holds);
 std::uint64_t ballot(bool holds);
-// What thread `lane` of the warp gave; all bits set where there is none.
+// The value that thread `lane` of the warp passed; all bits are set if there is no such thread.
 std::uint64_t value_of_lane(std::uint64_t mine, int lane);
 
 } // namespace emulated

@@ -1,5 +1,5 @@
-// HIP's runtime, as far as the plugin calls it beside device.cu. GPU_EMULATED_WARP, 32 or 64, says how many threads a
-// warp has.
+// The part of HIP's runtime that the plugin calls outside of device.cu.
+// GPU_EMULATED_WARP is the number of threads in a warp, 32 or 64.
 #include <hip/hip_runtime.h>
 
 #include <cstdlib>
@@ -10,8 +10,8 @@
 
 #include "block.hpp"
 
-// Dynamic shared memory. Kernels declare it by different names, in two namespaces: all of them are the same bytes. The
-// plugin does not link where a kernel has a new name, which then belongs here.
+// Dynamic shared memory. Kernels declare it under different names, in two namespaces; all of them are the same bytes. A
+// new name in a kernel has to be added here, or the plugin does not link.
 namespace {
 constexpr std::size_t most_shared = std::size_t(64) << 10, behind = 1024;
 }
@@ -33,12 +33,12 @@ namespace {
 constexpr unsigned several = 4;
 constexpr unsigned char unwritten = 0xff; // NaN in each format, and -1
 
-std::mutex launching; // of what is below
-std::string wrong;    // what the last launch that failed was about
+std::mutex launching; // guards the following
+std::string wrong;    // message of the last failed launch
 unsigned launches = 0;
 
-// The memory of this library that each thread of the program has for itself: shared memory of kernels, and nothing
-// else.
+// The thread-local memory of this library: only the shared memory of
+// kernels.
 struct Own {
     unsigned char *begin = nullptr;
     std::size_t bytes = 0;
@@ -108,8 +108,8 @@ hipError_t hipFuncSetAttribute(const void * /*kernel*/, hipFuncAttribute /*attri
     return value >= 0 && static_cast<std::size_t>(value) <= most_shared ? hipSuccess : hipErrorInvalidValue;
 }
 
-// Blocks run one after the other. Shared memory is unwritten when a block begins, the static one of the first blocks
-// alone, as that of all kernels is many times as much. It has to stay so behind what was asked for.
+// Blocks run one after another. At the start of a block, shared memory is set to `unwritten`; static memory only for
+// the first blocks, since all kernels together have much of it. The bytes behind the requested ones must stay that way.
 hipError_t hipLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void ** /*arguments*/,
                            std::size_t shared_bytes, hipStream_t /*stream*/) {
     const std::lock_guard lock(launching);

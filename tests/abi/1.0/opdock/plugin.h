@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All a plugin needs, in C. Order of events:
+/* Everything a plugin needs, in C. Order of events:
  *
  *   1. The host finds the file, reads its note (note.h) and decides whether it can take it. No code of it runs.
  *   2. The host opens it and calls opdock_register (entry.h, registry.h), which declares ops (op.h) and registers

@@ -1,4 +1,4 @@
-// Functions that have another form than the SDK turns into C.
+// Functions whose types the SDK cannot turn into C functions.
 #include "opdock/plugin.hpp"
 #include "opdock/standard_ops.h"
 

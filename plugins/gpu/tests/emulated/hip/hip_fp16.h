@@ -1,4 +1,4 @@
-// What the kernels use of HIP's f16.
+// The part of HIP's f16 that the kernels use.
 #pragma once
 
 #include <hip/hip_runtime.h>

@@ -1,5 +1,5 @@
-// What kernels and their launches use of HIP, on the CPU: kernels are functions that block.hpp runs, and the tensors of
-// a call are where the tests have them.
+// The part of HIP that kernels and their launches use, on the CPU: kernels are functions that block.hpp runs, and a
+// call's tensors stay where the tests placed them.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
-#define __noinline__ // the standard library has it as an attribute, of which nothing is left then
+#define __noinline__ // the standard library uses it as an attribute, which is then empty
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-// Static memory of a function, with or without `extern`: of a thread of the program, as the threads of a block share
-// it.
+// Static memory of a function, with or without `extern`. Thread-local
+// in the program, since the threads of a block share it.
 #define __shared__ thread_local
 
 #define threadIdx emulated::thread_index
@@ -78,7 +78,7 @@ T shuffled(T value, int from) {
 
 } // namespace emulated
 
-// Within parts of a warp of `width` threads; a thread whose source is not in its part gets its own value.
+// Shuffles within parts of a warp, of `width` threads; a thread whose source is outside its part gets its own value.
 template<class T>
 T __shfl(T value, int from, int width) {
     return emulated::shuffled(value, (from & (width - 1)) + (emulated::lane() & -width));
@@ -94,7 +94,7 @@ T __shfl_xor(T value, int mask, int width) {
     return emulated::shuffled(value, from >= ((emulated::lane() + width) & -width) ? emulated::lane() : from);
 }
 
-// Threads take turns where they wait, and nowhere else.
+// Needs no synchronization, since threads only switch where they wait.
 template<class T>
 T atomicAdd(T *to, T value) {
     const T before = *to;
@@ -146,7 +146,7 @@ inline float __fdiv_rn(float a, float b) {
 inline float __fdividef(float a, float b) {
     return a / b;
 }
-inline int __float2int_rn(float value) { // to even; to the nearest there is, NaN to 0
+inline int __float2int_rn(float value) { // to nearest even, saturating; NaN gives 0
     const float rounded = rintf(value);
     return rounded != rounded          ? 0
            : rounded >= 2147483648.0f  ? INT32_MAX
@@ -191,9 +191,9 @@ const char *hipGetErrorName(hipError_t error);
 const char *hipGetErrorString(hipError_t error);
 hipError_t hipSetDevice(int device);
 
-// Both have done what they do on return.
+// Both are done on return.
 hipError_t hipMemsetAsync(void *memory, int byte, std::size_t bytes, hipStream_t stream);
 hipError_t hipFuncSetAttribute(const void *kernel, hipFuncAttribute attribute, int value);
-// `kernel` is a std::function<void()> that has its arguments; launch.hpp makes it.
+// `kernel` is a std::function<void()> that holds its arguments; launch.hpp makes it.
 hipError_t hipLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, std::size_t shared_bytes,
                            hipStream_t stream);

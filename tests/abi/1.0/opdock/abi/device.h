@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device type: what the host and its tools need to use a device without linking its library.
+/* A device type: lets the host and its tools use a device without linking its library.
  *
- * A type fixes its DLDeviceType, its native stream type and how its architectures are spelled. Several plugins
- * may provide one type: one of opdock's own folder serves, else the first found. The host brings "cpu" itself.
+ * A type fixes its DLDeviceType, its native stream type and the spelling of its architectures. If several plugins
+ * provide one type, one from opdock's own folder is used, else the first found. The host itself provides "cpu".
  *
  * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
- * `opdock_host_api.fail`. `count` gives at most 1024; `index` is less than it. Streams and events are the type's native
- * handles; a null stream is the device's default stream.
+ * `opdock_host_api.fail`. `count` returns at most 1024; `index` is less than it. Streams and events are the type's
+ * native handles; a null stream is the device's default stream.
  *
  * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_DEVICE_H
@@ -20,7 +20,7 @@
 #include "opdock/abi/host.h"
 #include "opdock/abi/status.h"
 
-/* Filled in by the plugin; the host zeroes it first and sets struct_size, behind which nothing may be written: see
+/* Filled in by the plugin. The host zeroes it first and sets struct_size; nothing may be written past that size: see
  * opdock_device_properties_give. Strings are NUL-terminated UTF-8. */
 typedef struct opdock_device_properties {
     uint32_t struct_size;
@@ -30,15 +30,15 @@ typedef struct opdock_device_properties {
     char architecture[32]; /* "sm_90" */
     char uuid[48];
     char driver[32]; /* its version */
-    /* What heuristics go by; 0 where it is not known. */
+    /* Used by heuristics; 0 if unknown. */
     uint32_t compute_units; /* multiprocessors, compute units, cores */
     uint32_t warp_size;     /* threads that run in lockstep: 32, 64; 1 on a CPU */
     uint64_t shared_memory; /* bytes of fast memory that one block of threads can have */
     uint64_t cache;         /* bytes of the last level that all compute units share */
 } opdock_device_properties;
 
-/* Gives `*to`, a host's struct, what `*from`, the plugin's own, has: as far as both know, and never more than the
- * host's struct has room for, which may be shorter than the plugin's where the host is older. */
+/* Copies the fields of `*from`, the plugin's struct, to `*to`, the host's: those that both know, and never more than
+ * the host's struct has room for. It may be shorter than the plugin's if the host is older. */
 static inline void opdock_device_properties_give(opdock_device_properties *to, const opdock_device_properties *from) {
     const uint32_t size = to->struct_size;
     memcpy(to, from, size < sizeof *from ? size : sizeof *from);
@@ -51,39 +51,39 @@ static inline void opdock_device_properties_give(opdock_device_properties *to, c
 typedef struct opdock_device_provider {
     uint32_t struct_size;
     uint32_t flags;
-    /* A host that does not know one of these bits leaves the provider out; see registry.h. */
+    /* A host that does not know one of these bits omits the provider; see registry.h. */
     uint32_t required_flags;
-    /* The DLDeviceType of this type's tensors: DLPack's number where it has one, else a number of the vendor's own from
-     * 1000 to 32767, for good. In a process it belongs to one type, so kDLExtDev, which anybody may choose, is for
-     * trials alone. */
+    /* The DLDeviceType of this type's tensors: DLPack's number if it has one, else a permanent number of the vendor's
+     * own from 1000 to 32767. Within a process it belongs to one type, so kDLExtDev, which anybody may choose, is only
+     * for trials. */
     int32_t dl_device_type;
     /* "cuda". Copied. */
     const char *device;
-    /* The type a `stream` pointer has: "cudaStream_t". Copied. */
+    /* The type of a `stream` pointer: "cudaStream_t". Copied. */
     const char *stream_type;
     void *user_data;
 
     opdock_status (*count)(const opdock_host_api *host, void *user_data, int32_t *count);
     opdock_status (*properties)(const opdock_host_api *host, void *user_data, int32_t index,
                                 opdock_device_properties *properties);
-    /* Which device is current for the calling thread, -1 where none is yet, and making one so. A host makes the device
-     * of a call current and puts back the one that was, but for -1, which is never made current. The other functions
-     * leave it as it is. */
+    /* Get and set the calling thread's current device, -1 if there is none yet. A host makes the device of a call
+     * current and restores the previous one afterwards, unless that was -1, which is never set. The other functions do
+     * not change the current device. */
     opdock_status (*get_current)(const opdock_host_api *host, void *user_data, int32_t *index);
     opdock_status (*make_current)(const opdock_host_api *host, void *user_data, int32_t index);
 
     /* Memory of the device, aligned to 256, in stream order: usable by work queued on `stream` after allocate, and
-     * until the work queued before free has run. `bytes` is never 0 and `memory` never null in free. */
+     * until the work queued before free has run. `bytes` is never 0, and in free `memory` is never null. */
     opdock_status (*allocate)(const opdock_host_api *host, void *user_data, int32_t index, void *stream, uint64_t bytes,
                               void **memory);
     opdock_status (*free)(const opdock_host_api *host, void *user_data, int32_t index, void *stream, void *memory);
-    /* Copies in stream order, on a stream of the device that is not kDLCPU (of `to_device` where neither is); two
-     * devices of this type may differ, and who cannot copy between them returns OPDOCK_UNSUPPORTED. Memory of the CPU
-     * is any memory, pinned or not, and both sides stay as they are until the stream has reached the copy. */
+    /* Copies in stream order, on a stream of the device that is not kDLCPU (of `to_device` if neither is). Two devices
+     * of this type may differ; a provider that cannot copy between them returns OPDOCK_UNSUPPORTED. CPU memory may be
+     * pinned or not, and both sides stay unchanged until the stream has reached the copy. */
     opdock_status (*copy)(const opdock_host_api *host, void *user_data, void *to, DLDevice to_device, const void *from,
                           DLDevice from_device, uint64_t bytes, void *stream);
 
-    /* A stream is destroyed when what was queued there may still have to run, which it then does. */
+    /* A stream may be destroyed while its queued work has yet to run; that work still runs. */
     opdock_status (*stream_create)(const opdock_host_api *host, void *user_data, int32_t index, void **stream);
     opdock_status (*stream_destroy)(const opdock_host_api *host, void *user_data, int32_t index, void *stream);
     opdock_status (*stream_synchronize)(const opdock_host_api *host, void *user_data, int32_t index, void *stream);
@@ -91,17 +91,17 @@ typedef struct opdock_device_provider {
     opdock_status (*stream_is_capturing)(const opdock_host_api *host, void *user_data, int32_t index, void *stream,
                                          int32_t *capturing);
 
-    /* Events tell times. One may be recorded again, and the last record counts. */
+    /* Events measure time. One may be recorded again, and the last record counts. */
     opdock_status (*event_create)(const opdock_host_api *host, void *user_data, int32_t index, void **event);
     opdock_status (*event_destroy)(const opdock_host_api *host, void *user_data, int32_t index, void *event);
     opdock_status (*event_record)(const opdock_host_api *host, void *user_data, int32_t index, void *event,
                                   void *stream);
-    /* Waits for both events; milliseconds between them. */
+    /* Waits for both events and returns the milliseconds between them. */
     opdock_status (*event_elapsed)(const opdock_host_api *host, void *user_data, int32_t index, void *begin, void *end,
                                    float *milliseconds);
 
-    /* (optional) Has `function` called once, when what was queued on `stream` so far has run, on any thread, perhaps
-     * before this returns; see completion.h. Where the status is not OPDOCK_OK it is not called. */
+    /* (optional) Calls `function` once, when all work queued on `stream` so far has run, on any thread, possibly before
+     * this returns; see completion.h. If the status is not OPDOCK_OK, `function` is not called. */
     opdock_status (*stream_callback)(const opdock_host_api *host, void *user_data, int32_t index, void *stream,
                                      void (*function)(void *argument), void *argument);
 } opdock_device_provider;

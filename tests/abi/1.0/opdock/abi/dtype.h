@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element types: DLPack's DLDataType, and the codes that DLPack 0.6 lacks, with the values later DLPack gives them.
+/* Element types: DLPack's DLDataType, with the codes that DLPack 0.6 lacks, at the values of later DLPack versions.
  *
- * Signatures name them as below. e4m3 is OCP's FN form (no infinities, 448 is the largest value); e8m0 is OCP's scale
- * of a block, 2^(byte - 127), where 255 is NaN. e2m1x2, i4x2 and u4x2 are pairs: DLPack's 4-bit types with two lanes,
- * as torch's float4_e2m1fn_x2. A pair is one element of one byte, its first value in the low four bits, so that dims
- * and strides count pairs and a kernel reads them as uint8_t. e2m1 is OCP's (no infinities or NaNs, 6 is the largest
- * value).
+ * Signatures name them as below. e4m3 is OCP's FN form (no infinities, the largest value is 448). e8m0 is OCP's block
+ * scale, 2^(byte - 127), where 255 is NaN. e2m1x2, i4x2 and u4x2 are pairs: DLPack's 4-bit types with two lanes, like
+ * torch's float4_e2m1fn_x2. A pair is one element of one byte, with its first value in the low four bits, so dims and
+ * strides count pairs and a kernel reads them as uint8_t. e2m1 is OCP's (no infinities or NaNs, the largest value is
+ * 6).
  *
  * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_DTYPE_H
@@ -15,7 +15,7 @@
 
 #include <dlpack/dlpack.h>
 
-/* Their names as messages list them. */
+/* Their names, as listed in messages. */
 #define OPDOCK_DTYPE_NAMES                                                                                             \
     "f64, f32, f16, bf16, e4m3, e5m2, e8m0, e2m1x2, i64, i32, i16, i8, i4x2, u64, u32, "                               \
     "u16, u8, u4x2 or bool"
@@ -26,8 +26,8 @@
 #define OPDOCK_DL_FLOAT8_E8M0FNU 14
 #define OPDOCK_DL_FLOAT4_E2M1FN 17
 
-/* A DLDataType as one number, as `dtype` attributes carry it: code, bits and lanes in the order of their bytes in
- * memory on a little-endian machine. Of one lane, and a pair of 4 bits each. */
+/* A DLDataType packed into one number for `dtype` attributes: code, bits and lanes in the order of their bytes in
+ * memory on a little-endian machine. The macros pack a type with one lane, and a pair of 4 bits each. */
 #define OPDOCK_DTYPE(code, bits) ((uint32_t)(code) | ((uint32_t)(bits) << 8) | (1u << 16))
 #define OPDOCK_DTYPE_4X2(code) ((uint32_t)(code) | (4u << 8) | (2u << 16))
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ELF note: what a host must know of a plugin before it runs any of its code.
+/* The ELF note: the information that a host needs about a plugin before it runs any of its code.
  *
  *     OPDOCK_NOTE(id, version, vendor, devices, cpu_features)
  *
  * once, at file scope, in one source file. All five are string literals without quotes or backslashes:
  *   id            names the plugin, [a-z0-9_.-], unique on a machine: "acme-norms"
  *   version       of the plugin: "1.2.0"
- *   vendor        who ships it: "acme". Printable ASCII without spaces and , ; : | = '
+ *   vendor        the distributor: "acme". Printable ASCII without spaces and , ; : | = '
  *   devices       types that its implementations serve, separated by commas: "cpu" or "cuda,rocm"; one that is missing
  *                 is a warning
- *   cpu_features  that its code needs before it can check for itself, as /proc/cpuinfo spells them: "avx2,fma" or ""
+ *   cpu_features  needed before the code can check for itself, as /proc/cpuinfo spells them: "avx2,fma" or ""
  *
  * The payload is one JSON object of schema opdock.note/1. The section survives stripping, LTO, --gc-sections and
  * patchelf. Device compilation passes of CUDA and HIP get nothing.
@@ -45,7 +45,7 @@
     OPDOCK_NOTE_OF(OPDOCK_NOTE_JSON(id, version, vendor, devices, cpu_features))
 #endif
 
-/* The note with a payload of one's own, for tests of hosts. */
+/* The note with an arbitrary payload, for tests of hosts. */
 #define OPDOCK_NOTE_OF(json)                                                                                           \
     static const struct {                                                                                              \
         uint32_t name_size, payload_size, type;                                                                        \

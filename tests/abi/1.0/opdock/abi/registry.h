@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table that a plugin's entry is given, to register what the plugin brings.
+/* The table with which a plugin's entry registers its ops, implementations and devices.
  *
- * Registration is a transaction. Each function checks its argument and returns OPDOCK_OK or OPDOCK_INVALID_ARGUMENT;
- * the host keeps every error, goes on, and in the end reports all of them and takes nothing of a plugin that had one.
- * So an entry may ignore the results and return OPDOCK_OK; the outcome is the same.
+ * Registration is a transaction. Each function checks its argument and returns OPDOCK_OK or OPDOCK_INVALID_ARGUMENT.
+ * The host collects the errors, reports all of them at the end, and registers nothing of a plugin that had one. So an
+ * entry may ignore the results and return OPDOCK_OK; the outcome is the same.
  *
  * [the thread that runs the entry] The registry is valid until the entry returns; later calls return
  * OPDOCK_INVALID_ARGUMENT. Everything is copied except function pointers and user_data.
  *
- * A plugin that is built for a newer minor than the host's (`abi_minor`) loses only the ops, implementations and device
- * providers that use what the host does not know: a dtype, a type of attributes or knobs, a kind, a required flag. The
- * host leaves those out with a warning that names them. From a plugin of the host's minor or an older one the same is
- * an error, but for required flags of an implementation, which is left out in any case.
+ * A plugin built for a newer minor version than the host's (`abi_minor`) loses only those ops, implementations and
+ * device providers that use something unknown to the host: a dtype, a type of attributes or knobs, a kind, a required
+ * flag. The host omits these with a warning that names them. In a plugin of the host's minor version or an older one
+ * they are an error, except for an implementation's required flags, which always omit it.
  *
  * A process may open several hosts, one after the other or at once. The entry runs once for each, and so do the
- * shutdown functions: what they share must be counted, and kernels of another host may be running.
+ * shutdown functions: state that they share must be counted, and kernels of another host may be running.
  *
  * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_REGISTRY_H
@@ -34,9 +34,9 @@ typedef struct opdock_registry {
     uint32_t abi_major;
     uint32_t abi_minor;
     uint32_t reserved;
-    /* The host's; not for plugins. */
+    /* For the host only. */
     void *host_data;
-    /* Valid as long as the process; kernels get it again in every problem. */
+    /* Valid as long as the process; kernels also get it in every problem. */
     const opdock_host_api *host;
 
     opdock_status (*register_vendor)(struct opdock_registry *registry, const opdock_vendor *vendor);
@@ -47,9 +47,9 @@ typedef struct opdock_registry {
     /* `shutdown` runs when the host closes, newest first, on the thread that closes it. */
     opdock_status (*register_shutdown)(struct opdock_registry *registry, void (*shutdown)(void *user_data),
                                        void *user_data);
-    /* The sentence for a status that the entry is about to return. Returns `status`. */
+    /* Sets the message for a status that the entry is about to return. Returns `status`. */
     opdock_status (*fail)(struct opdock_registry *registry, opdock_status status, const char *message);
-    /* What a program gave opdock_register_module for its entry; null for a plugin. */
+    /* The program's argument to opdock_register_module for its entry; null for a plugin. */
     void *user_data;
 } opdock_registry;
 

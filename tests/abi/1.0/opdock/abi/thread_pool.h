@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An extension: threads that the program lends to kernels of the CPU.
+/* An extension: threads that the program lends to CPU kernels.
  *
- * A plugin with threads of its own, beside those of the program, runs more of them than there are processors. A kernel
- * that finds a thread pool here spreads its work over that one alone:
+ * A plugin with its own threads beside those of the program would use more threads than there are processors. A kernel
+ * that finds a thread pool here must use it and nothing else:
  *
  *     const opdock_thread_pool *pool = opdock_thread_pool_of(problem->host);
  *     if (pool != NULL)
  *         pool->parallel_for(pool->user_data, rows, 64, some_rows, &context);
  *
- * The program's (opdock_options.get_extension); see opdock_host_api.get_extension. Since ABI 1.0. */
+ * Provided by the program (opdock_options.get_extension); see opdock_host_api.get_extension. Since ABI 1.0. */
 #ifndef OPDOCK_ABI_THREAD_POOL_H
 #define OPDOCK_ABI_THREAD_POOL_H
 
@@ -24,14 +24,14 @@ typedef struct opdock_thread_pool {
     uint32_t reserved;
     void *user_data;
 
-    /* [any thread, concurrently, within `body` too] Calls `body` for chunks that together are 0 .. items, each item
-     * once, on any threads of the pool and on the calling one, and returns when all have returned. Chunks have at least
-     * `grain` items, 1 or more, but for the last. `body` throws nothing. */
+    /* [any thread, concurrently, also within `body`] Calls `body` for chunks that together cover 0 .. items, each item
+     * once, on any threads of the pool and on the calling one. Returns after all calls have returned. Every chunk
+     * except the last has at least `grain` items; `grain` is 1 or more. `body` throws nothing. */
     void (*parallel_for)(void *user_data, int64_t items, int64_t grain,
                          void (*body)(void *context, int64_t begin, int64_t end), void *context);
 } opdock_thread_pool;
 
-/* Null where the program lends none. */
+/* Returns null if the program lends none. */
 static inline const opdock_thread_pool *opdock_thread_pool_of(const opdock_host_api *host) {
     const opdock_thread_pool *pool = (const opdock_thread_pool *)host->get_extension(host, OPDOCK_THREAD_POOL);
     return pool != NULL && OPDOCK_HAS_FIELD(pool, opdock_thread_pool, parallel_for) ? pool : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tagged value of 16 bytes, and with a name one attribute of a call. Their layouts are frozen.
+/* A tagged value of 16 bytes; with a name, it is one attribute of a call. Their layouts are frozen.
  *
  * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_VALUE_H
@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* In a caller's arguments: take the signature's default. Kernels see it for an optional attribute that is absent, and
- * for nothing else. */
+/* In a caller's arguments: use the signature's default. Kernels see it only for an absent optional
+ * attribute. */
 #define OPDOCK_VALUE_NONE 0u
 #define OPDOCK_VALUE_INT 1u     /* i */
 #define OPDOCK_VALUE_FLOAT 2u   /* f */
@@ -19,14 +19,14 @@
 #define OPDOCK_VALUE_FLOATS 7u  /* floats[0 .. count) */
 #define OPDOCK_VALUE_STRINGS 8u /* strings[0 .. count) */
 
-/* One of a list of strings: UTF-8 of `size` bytes, none of them NUL. For kernels, NUL-terminated besides. */
+/* One string of a list: UTF-8 of `size` bytes without NUL. For kernels, also NUL-terminated. */
 typedef struct opdock_text {
     const char *text;
     uint64_t size;
 } opdock_text;
 
-/* Strings and lists are borrowed: from the caller for the length of the call, from the host for a kernel (as long as
- * the problem they belong to). */
+/* Strings and lists are borrowed: from the caller for the duration of the call, from the host for a kernel (for the
+ * lifetime of their problem). */
 typedef struct opdock_value {
     uint32_t type;
     uint32_t count;
@@ -40,7 +40,7 @@ typedef struct opdock_value {
     } as;
 } opdock_value;
 
-/* As callers give it. A null name means the attribute at this position of the signature. */
+/* An attribute as callers pass it. A null name means the attribute at this position of the signature. */
 typedef struct opdock_attribute {
     const char *name;
     opdock_value value;

@@ -18,8 +18,8 @@
  * with (0x9e3779b9, 0xbb67ae85) added to the key, modulo 2^32 each, between one round and the next. The words of
  * counter 0 under key 0 are 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
  *
- * Conversions to fp8 round to nearest even and saturate: what is past the largest value (448 in e4m3, 57344 in e5m2)
- * becomes that value, infinity included. NaN stays NaN.
+ * Conversions to fp8 round to nearest even and saturate: values past the largest one (448 in e4m3, 57344 in e5m2),
+ * infinity included, become the largest one. NaN stays NaN.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_ELEMENTWISE_H
@@ -35,15 +35,15 @@
 /* output = a * b. */
 #define OPDOCK_OP_MUL "mul(a: T[...], b: T[...]) -> (output ~ a: T[...])"
 
-/* mask is 1 where an element is kept, with probability 1 - p, else 0; output = input / (1 - p) where kept, else 0. */
+/* mask is 1 for a kept element, with probability 1 - p, else 0; output = input / (1 - p) if kept, else 0. */
 #define OPDOCK_OP_DROPOUT_FWD                                                                                          \
     "dropout_fwd(input: T[...], rng_state: i64[2], *, p: float) -> (output ~ input: T[...], mask: u8[...])"
 
-/* grad_input = grad / (1 - p) where mask is not 0, else 0. */
+/* grad_input = grad / (1 - p) if mask is not 0, else 0. */
 #define OPDOCK_OP_DROPOUT_BWD "dropout_bwd(grad: T[...], mask: u8[...], *, p: float) -> (grad_input ~ grad: T[...])"
 
-/* output = fp8(f32(input * scale)), the product rounded to f32 first so that it comes out the same everywhere; amax
- * becomes max(amax, max |input|), or NaN where one of them is. */
+/* output = fp8(f32(input * scale)); the product is rounded to f32 first, so that it is the same everywhere. amax
+ * becomes max(amax, max |input|), or NaN if any of them is NaN. */
 #define OPDOCK_OP_QUANTIZE                                                                                             \
     "quantize(input: T[...], scale: f32[1], mut amax: f32[1]?, *, dtype: F) -> (output: F[...]) where F in e4m3|e5m2"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear algebra. Products accumulate in f32 or better; nothing is broadcast but what the dims say.
+/* Linear algebra. Products accumulate in f32 or better; nothing is broadcast except as the dims specify.
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_LINEAR_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross entropy of rows of v logits against a class each, with label smoothing e.
+/* Cross entropy of rows of v logits, each with a target class, with label smoothing e.
  *
  * lse = log(sum(exp(logits))) of a row. Rows whose target is ignore_index have loss 0 and gradient 0. Nothing is
  * averaged over rows.

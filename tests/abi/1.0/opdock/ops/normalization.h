@@ -2,8 +2,8 @@
 /* Normalization over the last dimension, of size n.
  *
  * g is the weight, or 1 + weight with zero_centered_gamma. Statistics accumulate in f32 or better. rsigma and mu are
- * one number per row, for the backward pass; null outputs are not wanted. The mean over a row of no elements is 0, so
- * that its mu is 0 and its rsigma 1 / sqrt(eps).
+ * one number per row, for the backward pass; null outputs are not computed. The mean over an empty row is 0, so its mu
+ * is 0 and its rsigma 1 / sqrt(eps).
  *
  * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_NORMALIZATION_H

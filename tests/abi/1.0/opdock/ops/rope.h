@@ -24,7 +24,7 @@
     "fused_rope_bwd(grad: T[s, b, h, d], freqs: f32[m, 1, 1, r], *, interleaved: bool = false) "                       \
     "-> (grad_input ~ grad: T[s, b, h, d]) where m >= s, r <= d"
 
-/* Both tensors of an attention, as fused_rope_fwd rotates each; h query heads and g key heads. */
+/* Rotates both tensors of an attention as fused_rope_fwd does; h query heads and g key heads. */
 #define OPDOCK_OP_FUSED_ROPE_QK_FWD                                                                                    \
     "fused_rope_qk_fwd(query: T[s, b, h, d], key: T[s, b, g, d], freqs: f32[m, 1, 1, r], "                             \
     "*, interleaved: bool = false) "                                                                                   \

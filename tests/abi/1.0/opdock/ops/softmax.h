@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax over the last dimension, scaled and masked. A row with every key hidden gives zeros.
+/* Softmax over the last dimension, scaled and masked. A row whose keys are all hidden gives zeros.
  *
  * The backward ops take the forward's output.
  *
