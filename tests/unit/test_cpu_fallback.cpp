@@ -1,6 +1,8 @@
 // The policy item fallback_to_cpu: calls that nothing on a device serves are served on copies in the CPU's memory.
 #include "dispatch/cpu_fallback.hpp"
 
+#include <deque>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -222,6 +224,45 @@ TEST_CASE("inputs that the op writes come back too") {
     CHECK(machine.host.op("test.update").try_call({s, x}, {y}) == OPDOCK_OK);
     CHECK(state == std::vector<float>{1, 2, 33});
     CHECK(out[0] == 7);
+}
+
+TEST_CASE("a call in place is served on the CPU as well") {
+    Machine machine;
+    FakeRows rows;
+    const std::vector<float> before = rows.in;
+    CHECK(machine.host.op().try_call({rows.x}, {rows.x}) == OPDOCK_OK);
+    CHECK(rows.in[0] == before[0] + 1);
+    CHECK(rows.in[5] == before[5] + 1);
+}
+
+TEST_CASE("a call of many tensors is served on the CPU, an empty one among them") {
+    Made made("default.each", OPDOCK_KIND_DEFAULT);
+    Machine machine;
+    made.op = "test.each";
+    made.work = [](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
+        const uint32_t outputs = problem.tensor_offsets[problem.n_inputs];
+        for (uint32_t i = 0; i + 1 < outputs; ++i) {
+            *static_cast<float *>(call.data[outputs + i]) = *static_cast<const float *>(call.data[i]) + 1;
+        }
+        return OPDOCK_OK;
+    };
+    machine.host.module("lists", [&](opdock_registry *registry) {
+        const opdock_status status = declare(registry, "test.each(inputs: T[n]*, empty: T[m]) -> (outputs: T[n]*)");
+        register_made(registry, made);
+        return status;
+    });
+    std::vector<float> in(20, 3), out(20, -1);
+    const Tensor empty(nullptr, f32, {0}, fake_device(0));
+    std::deque<Tensor> tensors; // arguments borrow them
+    std::vector<TensorArg> inputs, outputs;
+    for (size_t i = 0; i < in.size(); ++i) {
+        inputs.emplace_back(tensors.emplace_back(&in[i], f32, std::vector<int64_t>{1}, fake_device(0)));
+        outputs.emplace_back(tensors.emplace_back(&out[i], f32, std::vector<int64_t>{1}, fake_device(0)));
+    }
+    inputs.emplace_back(empty);
+    const std::vector<uint32_t> sizes(2, 20);
+    CHECK(machine.host.op("test.each").try_call(Args(inputs, outputs).lists(sizes)) == OPDOCK_OK);
+    CHECK(out == std::vector<float>(20, 4));
 }
 
 TEST_CASE("when the CPU fails too, both reasons are told and nothing was written") {

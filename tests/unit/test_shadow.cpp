@@ -120,6 +120,17 @@ TEST_CASE("inputs that a call writes are copied before it, and compared after it
     CHECK(host.logged("in 'state', ") == 1);
 }
 
+TEST_CASE("a call in place has a shadow, which gets the input as it was") {
+    MadeHost host(RawEnvironment{{"PLUGIN_SHADOW", "test.add=reference@1/1"}});
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add("reference.other", OPDOCK_KIND_REFERENCE, {}, 1);
+    std::vector<float> data = {1, 2, 3};
+    const Tensor x{data.data(), f32, {3}};
+    CHECK(host.op().try_call({x}, {x}) == OPDOCK_OK);
+    CHECK(data == std::vector<float>{2, 3, 4});
+    CHECK(shadows_of(host, "default.one") == counts(1, 0, 0));
+}
+
 TEST_CASE("elements between those of a strided tensor are not compared") {
     MadeHost host(RawEnvironment{{"PLUGIN_SHADOW", "test.add=reference@1/1"}});
     const auto adds_by_strides = [](const opdock_problem &problem, const opdock_call &call) {

@@ -1,7 +1,5 @@
 #include "cli/interrupt.hpp"
 
-#include <csignal>
-
 namespace opdock::cli {
 namespace {
 
@@ -11,9 +9,13 @@ extern "C" void remember(int signal) {
     came = signal;
 }
 
-void handle(int signal, void (*handler)(int)) {
+void record(int signal, struct sigaction *before) {
+    sigaction(signal, nullptr, before);
+    if (before->sa_handler == SIG_IGN) {
+        return;
+    }
     struct sigaction action = {};
-    action.sa_handler = handler;
+    action.sa_handler = remember;
     action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART; // a second signal has its default effect
     sigaction(signal, &action, nullptr);
 }
@@ -22,13 +24,13 @@ void handle(int signal, void (*handler)(int)) {
 
 Interrupts::Interrupts() {
     came = 0;
-    handle(SIGINT, remember);
-    handle(SIGTERM, remember);
+    record(SIGINT, &interrupt_before_);
+    record(SIGTERM, &terminate_before_);
 }
 
 Interrupts::~Interrupts() {
-    handle(SIGINT, SIG_DFL);
-    handle(SIGTERM, SIG_DFL);
+    sigaction(SIGINT, &interrupt_before_, nullptr);
+    sigaction(SIGTERM, &terminate_before_, nullptr);
 }
 
 int Interrupts::signal() const {

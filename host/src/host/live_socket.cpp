@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::size_t most_question_bytes = std::size_t{64} * 1024;
 constexpr int patience_ms = 2000; // for a client that neither sends nor reads
+constexpr int retry_ms = 100;
 
 [[noreturn]] void fail(const std::string &what, int reason = errno) {
     throw Error(OPDOCK_FAILED, what + ": " + std::generic_category().message(reason));
@@ -161,8 +163,14 @@ void LiveSocket::serve() const noexcept {
             return;
         }
         const Descriptor client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        if (client.get() >= 0 && is_of_user(client)) {
-            answer_client(client);
+        if (client.get() < 0) {
+            // The client stays in the queue, so that poll() would return at once for as long as descriptors are short.
+            ::poll(&ends[1], 1, retry_ms);
+        } else if (is_of_user(client)) {
+            try {
+                answer_client(client);
+            } catch (const std::bad_alloc &) { // the client gets no answer, and the program goes on
+            }
         }
     }
 }
