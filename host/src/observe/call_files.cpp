@@ -63,7 +63,7 @@ std::string as_file_name(std::string text) {
 // Parses "3" or "3..5"; returns false for anything else.
 bool read_numbers(std::string_view text, CallNumbers &numbers) {
     const char *const end = text.data() + text.size();
-    const auto first = std::from_chars(text.data(), end, numbers.first);
+    const auto first = std::from_chars(text.data(), text.data() + text.size(), numbers.first);
     numbers.last = numbers.first;
     if (first.ec != std::errc() || numbers.first == 0 || first.ptr == end) {
         return first.ec == std::errc() && numbers.first != 0;
@@ -188,7 +188,7 @@ std::string CallFiles::write(const CallFile &call, std::atomic<uint32_t> &count)
         return fmt::format("no more calls of '{}' are written: '{}' has {} of a process of this number",
                            call.text.impl_id, folder_, most_files);
     }
-    const std::string why = write_to(path, call);
+    std::string why = write_to(path, call);
     if (!why.empty()) {
         count.store(most_files, std::memory_order_relaxed);
         return why;
