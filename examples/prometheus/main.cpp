@@ -45,7 +45,7 @@ class Counters : public prometheus::Collectable {
         prometheus::MetricFamily declined = counter("opdock_declined_total", "Calls that an implementation declined.");
         prometheus::MetricFamily failed = counter("opdock_failed_total", "Calls in which an implementation failed.");
         prometheus::MetricFamily fallbacks =
-            counter("opdock_fallbacks_total", "Served calls that came to an implementation in place of another.");
+            counter("opdock_fallbacks_total", "Calls that an implementation served in place of another.");
         for (const json &one : json::parse(host_.counters())) {
             served.metric.push_back(metric_of(one, one.at("served").get<double>()));
             declined.metric.push_back(metric_of(one, one.at("declined").get<double>()));

@@ -46,13 +46,11 @@ const char *__tsan_default_options(void) {
 }
 #endif
 
-static const char *const usage = "usage: plugin-probe FILE [MEMORY [HELD]]\n"
-                                 "       plugin-probe " OPDOCK_PROBE_QUERY " MEMORY COMMAND [WORD]...\n"
-                                 "\n"
-                                 "Started by opdock's hosts, not by people: it tries a plugin in a process of its own, "
-                                 "or asks the command of\n"
-                                 "a vendor for its device. `plugin-ls --modules FILE.so --rejected` and `plugin-ls "
-                                 "--devices` show what came of it.\n";
+static const char *const usage =
+    "usage: plugin-probe FILE [MEMORY [HELD]]\n"
+    "       plugin-probe " OPDOCK_PROBE_QUERY " MEMORY COMMAND [WORD]...\n"
+    "\nStarted by opdock's hosts, not by users: it tries a plugin in a process of its own, or runs a vendor's command\n"
+    "that looks for its device. `plugin-ls --modules FILE.so --rejected` and `plugin-ls --devices` show the results.\n";
 
 static void send_hello(void) {
     opdock_transcript_hello hello;

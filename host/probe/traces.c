@@ -174,7 +174,7 @@ void send_changes(void) {
         send_change("the umask");
     }
     if (has_other_limits()) {
-        send_change("the limits of resources");
+        send_change("the resource limits");
     }
     if (blocks_other_signals()) {
         send_change("the signal mask of the thread that loads it");
@@ -183,8 +183,8 @@ void send_changes(void) {
         send_change("the priority of the process");
     }
     if (keeps_small_numbers(float_control) != keeps_small_numbers(control)) {
-        send_change("how floating point treats denormal numbers (linking with -ffast-math does that)");
+        send_change("the floating-point handling of denormal numbers (linking with -ffast-math does that)");
     } else if (control != float_control) {
-        send_change("how floating point rounds or traps");
+        send_change("the floating-point rounding or traps");
     }
 }

@@ -45,7 +45,7 @@ list(REMOVE_ITEM exported opdock_register)
 if(exported)
     list(JOIN exported ", " exported)
     reject("exports more than opdock_register: ${exported}.\n"
-           "Symbols of two plugins must not meet: remove what exports them, such as\n"
+           "Symbols of two plugins must not clash: remove what exports them, such as\n"
            "--export-dynamic or a second version script.")
 endif()
 
@@ -73,7 +73,7 @@ endif()
 
 # From here on: the hosts' rules for the arguments of OPDOCK_NOTE.
 function(malformed what)
-    reject("has a note that hosts do not understand: ${what}.\nCorrect what OPDOCK_NOTE is given (opdock/abi/note.h).")
+    reject("has a note that hosts do not understand: ${what}.\nCorrect the arguments of OPDOCK_NOTE (opdock/abi/note.h).")
 endfunction()
 
 string(REGEX MATCHALL "[0-9a-f][0-9a-f]" bytes "${payloads}")
@@ -96,7 +96,7 @@ string(ASCII ${codes} payload)
 foreach(field id version vendor devices cpu_features)
     string(JSON ${field} ERROR_VARIABLE error GET "${payload}" ${field})
     if(error)
-        malformed("it is no JSON object with a text '${field}', perhaps because of a quote or backslash: ${payload}")
+        malformed("it is not a JSON object with a text '${field}', perhaps because of a quote or backslash: ${payload}")
     endif()
     string(LENGTH "${${field}}" length)
     if(length GREATER 128)

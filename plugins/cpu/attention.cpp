@@ -16,9 +16,9 @@ Status check_starts(const char *name, const TensorView<const int32_t> &starts, i
     int64_t last = 0;
     for (int64_t i = 0; i < starts.numel(); ++i) {
         if (starts[i] < last || starts[i] > end || (i == 0 && starts[i] != 0))
-            return opdock::invalid_argument(
-                std::string(name) + ": start " + std::to_string(i) + " is " + std::to_string(starts[i]) +
-                "; expected starts from 0 on that do not fall, up to " + std::to_string(end));
+            return opdock::invalid_argument(std::string(name) + ": start " + std::to_string(i) + " is " +
+                                            std::to_string(starts[i]) + "; expected non-decreasing starts from 0 to " +
+                                            std::to_string(end));
         last = starts[i];
     }
     return {};

@@ -13,8 +13,8 @@ void cpu::Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, const
         .deterministic()
         .tune_version(1)
         .knob("grain_kib", 1, 1 << 20, 256,
-              "KiB of tensor data that make a task; a call with no more runs on the calling thread")
-        .bool_knob("stream", false, "write outputs past the caches; pays where they are much larger")
+              "KiB of tensor data per task; a call with no more data runs on the calling thread")
+        .bool_knob("stream", false, "write outputs past the caches; pays if outputs are much larger than the caches")
         .heuristic(opdock::heuristic<&heuristic>)
         .kernel(functions.kernel)
         .supports(functions.supports)

@@ -23,11 +23,11 @@ inline opdock::Status check_rows(std::initializer_list<const DLTensor *> tensors
         }
         const int64_t n = row_size(*tensor);
         if (n > most) {
-            return opdock::unsupported("heads have " + std::to_string(n) + " elements, and " + std::to_string(most) +
-                                       " are the most");
+            return opdock::unsupported("heads have " + std::to_string(n) + " elements; at most " +
+                                       std::to_string(most) + " are supported");
         }
         if (n > 1 && tensor->strides[tensor->ndim - 1] != 1) {
-            return opdock::unsupported("it needs rows whose elements lie beside each other");
+            return opdock::unsupported("it needs rows with contiguous elements");
         }
     }
     return {};
@@ -61,7 +61,7 @@ inline opdock::Status check_sizes(const opdock::Problem &problem, uint32_t first
         }
         if (shared_memory(problem) < bytes) {
             return opdock::unsupported("heads of this size need " + std::to_string(bytes) +
-                                       " bytes of shared memory, and a block has " +
+                                       " bytes of shared memory, but a block has " +
                                        std::to_string(shared_memory(problem)));
         }
     }

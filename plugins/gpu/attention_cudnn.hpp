@@ -46,36 +46,35 @@ struct CudnnAttention {
 inline opdock::Status check_cudnn_heads(const DLTensor &tensor) {
     const int64_t n = row_size(tensor);
     if (n % 8 != 0 || n > most_cudnn_dims) {
-        return opdock::unsupported("cuDNN takes heads of a multiple of 8 elements, at most " +
-                                   std::to_string(most_cudnn_dims) + ", and these have " + std::to_string(n));
+        return opdock::unsupported("cuDNN needs heads of a multiple of 8 elements, at most " +
+                                   std::to_string(most_cudnn_dims) + "; these have " + std::to_string(n));
     }
     int64_t last = 0;
     for (int d = 0; d < tensor.ndim; ++d) {
         const int64_t step = tensor.strides[d];
         if (tensor.shape[d] > 1 && (d == tensor.ndim - 1 ? step != 1 : step <= 0 || step % 8 != 0)) {
-            return opdock::unsupported("cuDNN takes rows whose elements lie beside each other, a multiple of 16 bytes "
-                                       "apart");
+            return opdock::unsupported("cuDNN needs rows with contiguous elements, a multiple of 16 bytes apart");
         }
         last += (tensor.shape[d] - 1) * step;
     }
     return last < int64_t(1) << 31 ? opdock::Status()
-                                   : opdock::unsupported("cuDNN is only asked for tensors of up to 2^31 elements");
+                                   : opdock::unsupported("cuDNN is only used for tensors of up to 2^31 elements");
 }
 
 // `bias` is the index of its input; query_starts and key_starts follow it.
 inline opdock::Status check_cudnn_attention(const opdock::Problem &problem, uint32_t query, uint32_t bias) {
     if (problem.has_input(bias + 1) || problem.has_input(bias + 2)) {
-        return opdock::unsupported("sequences of different lengths do not go to cuDNN");
+        return opdock::unsupported("cuDNN is not used for sequences of different lengths");
     }
     if (problem.has_input(bias) || problem.get_float(4) > 0) {
-        return opdock::unsupported("a bias and a soft cap do not go to cuDNN");
+        return opdock::unsupported("cuDNN is not used with a bias or a soft cap");
     }
     const CudnnAttention a(problem, query);
     if (std::min({a.b, a.h, a.g, a.s, a.k, a.d, a.e}) == 0) {
-        return opdock::unsupported("cuDNN takes no empty tensors");
+        return opdock::unsupported("cuDNN does not support empty tensors");
     }
     if (a.is_masked() && a.s > a.k) {
-        return opdock::unsupported("cuDNN takes no queries that see no key");
+        return opdock::unsupported("cuDNN does not support queries that see no key");
     }
     return {};
 }
@@ -90,7 +89,7 @@ inline opdock::Status check_cudnn_heads(std::initializer_list<const DLTensor *> 
 }
 
 inline opdock::Status check_cudnn_lse(const DLTensor *lse) {
-    return lse == nullptr || is_dense(*lse) ? opdock::Status() : opdock::unsupported("cuDNN takes an lse without gaps");
+    return lse == nullptr || is_dense(*lse) ? opdock::Status() : opdock::unsupported("cuDNN needs an lse without gaps");
 }
 
 inline opdock::Status cudnn_supports_forward(const opdock::Problem &problem) {
@@ -108,10 +107,10 @@ inline opdock::Status cudnn_supports_backward(const opdock::Problem &problem) {
         return status;
     }
     if (problem.has_output(3)) {
-        return opdock::unsupported("the gradient of a bias does not come from cuDNN");
+        return opdock::unsupported("cuDNN is not used for the gradient of a bias");
     }
     if (problem.input(1)->shape[1] == 1 && problem.input(2)->shape[1] == 1) {
-        return opdock::unsupported("cuDNN has no gradients of one query and one key");
+        return opdock::unsupported("cuDNN does not support gradients of one query and one key");
     }
     if (opdock::Status status = check_cudnn_lse(problem.input(5)); !status.ok()) {
         return status;

@@ -190,7 +190,7 @@ uint32_t alignment_of_all(uint32_t first, int64_t batches, int64_t step_bytes) {
 }
 
 std::string text_of(const Product &product) {
-    const char *const scales = product.scales == Scales::of_blocks ? " with scales of blocks" : "";
+    const char *const scales = product.scales == Scales::of_blocks ? " with block scales" : "";
     return opdock::dtype_name(product.dtype) + scales + " of " + std::to_string(product.rows) + " rows, " +
            std::to_string(product.columns) + " columns and depth " + std::to_string(product.depth) +
            (product.batches == 1 ? "" : ", " + std::to_string(product.batches) + " times");
@@ -236,7 +236,7 @@ opdock::Status CublasLt::open(DLDevice device, std::unique_ptr<CublasLt> &made) 
     }
     int major = 0;
     if (opdock::Status status =
-            gpu::checked("asking for the compute capability",
+            gpu::checked("querying the compute capability",
                          cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.device_id));
         !status.ok()) {
         return status;
@@ -253,8 +253,8 @@ opdock::Status CublasLt::block_scales_available() {
     const size_t version = functions().version();
     return version >= 120900
                ? opdock::Status()
-               : opdock::unsupported("scales of blocks need cuBLASLt 12.9, and this is " +
-                                     std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100));
+               : opdock::unsupported("block scales need cuBLASLt 12.9; this is " + std::to_string(version / 10000) +
+                                     "." + std::to_string(version / 100 % 100));
 }
 
 CublasLt::~CublasLt() {
@@ -406,7 +406,7 @@ opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &l
     const Algorithm &algorithm = aligned && part.aligned.exists ? part.aligned : part.loose;
     if (!algorithm.exists) {
         return opdock::unsupported("cuBLASLt has no algorithm for a product in " + text_of(product_) +
-                                   ", when pointers are not aligned to 16 bytes");
+                                   " if pointers are not aligned to 16 bytes");
     }
     cublasLtMatmulDescOpaque_t operation;
     if (const cublasStatus_t status = describe_operation(product_, pointers, &operation);

@@ -106,7 +106,7 @@ class ProductPlan {
 namespace gpu {
 
 inline opdock::Status no_products(DLDevice /*device*/) {
-    return opdock::unsupported("no matrix products yet on ROCm");
+    return opdock::unsupported("matrix products are not supported on ROCm yet");
 }
 inline opdock::Status no_product(const opdock::Call &call) {
     return no_products(call.device());

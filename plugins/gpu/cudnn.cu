@@ -127,7 +127,7 @@ Cudnn::~Cudnn() {
 }
 
 CudnnDescriptor::CudnnDescriptor(cudnn::Kind kind) {
-    check("making a descriptor of cuDNN's", api().create_descriptor(kind, &descriptor_));
+    check("creating a cuDNN descriptor", api().create_descriptor(kind, &descriptor_));
 }
 
 CudnnDescriptor::~CudnnDescriptor() {
@@ -295,7 +295,7 @@ CudnnPlan::CudnnPlan(const Cudnn &library, std::unique_ptr<CudnnGraph> graph) : 
                                                            Type::descriptor, most, &found, configs.data()));
     const auto end = configs.begin() + std::min(found, most);
     if (std::find_if(configs.begin(), end, [&](cudnn::Descriptor config) { return make(library, config); }) == end) {
-        throw opdock::Failure(OPDOCK_UNSUPPORTED, "cuDNN has no kernel for it");
+        throw opdock::Failure(OPDOCK_UNSUPPORTED, "cuDNN has no kernel for the call");
     }
 }
 

@@ -111,7 +111,7 @@ opdock_status count(const opdock_host_api *host, void * /*user_data*/, int32_t *
     std::string why = error_text("no device can be used", error);
 #ifdef __HIP__
     if (error == hipErrorNoDevice) { // HIP's own text says no more than that
-        why = "no device can be used: no AMD GPU was found, or no driver of one (hipErrorNoDevice)";
+        why = "no device can be used: no AMD GPU or no driver was found (hipErrorNoDevice)";
     }
 #else
     int driver = 0; // newest CUDA it supports; 0 without a driver, which the error text calls too old
@@ -131,7 +131,7 @@ opdock_status properties(const opdock_host_api *host, void * /*user_data*/, int3
 #endif
     const GPU(Error_t) error = GPU(GetDeviceProperties)(&found, index);
     if (error != GPU(Success)) {
-        return result(host, "asking for a device's properties", error);
+        return result(host, "querying the properties of a device", error);
     }
     opdock_device_properties known = {};
     known.memory = found.totalGlobalMem;
@@ -158,11 +158,11 @@ opdock_status properties(const opdock_host_api *host, void * /*user_data*/, int3
 }
 
 opdock_status get_current(const opdock_host_api *host, void * /*user_data*/, int32_t *index) {
-    return result(host, "asking for the current device", GPU(GetDevice)(index));
+    return result(host, "querying the current device", GPU(GetDevice)(index));
 }
 
 opdock_status make_current(const opdock_host_api *host, void * /*user_data*/, int32_t index) {
-    return result(host, "making a device current", GPU(SetDevice)(index));
+    return result(host, "setting the current device", GPU(SetDevice)(index));
 }
 
 // A memory pool per device, which keeps some freed memory for later allocations. The
@@ -227,12 +227,12 @@ opdock_status copy(const opdock_host_api *host, void * /*user_data*/, void *to, 
 }
 
 opdock_status stream_create(const opdock_host_api *host, void * /*user_data*/, int32_t index, void **stream) {
-    return on(host, index, "making a stream",
+    return on(host, index, "creating a stream",
               [&] { return GPU(StreamCreateWithFlags)(reinterpret_cast<Stream *>(stream), GPU(StreamNonBlocking)); });
 }
 
 opdock_status stream_destroy(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream) {
-    return on(host, index, "removing a stream", [&] { return GPU(StreamDestroy)(stream_of(stream)); });
+    return on(host, index, "destroying a stream", [&] { return GPU(StreamDestroy)(stream_of(stream)); });
 }
 
 opdock_status stream_synchronize(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream) {
@@ -241,7 +241,7 @@ opdock_status stream_synchronize(const opdock_host_api *host, void * /*user_data
 
 opdock_status stream_is_capturing(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream,
                                   int32_t *capturing) {
-    return on(host, index, "asking whether a stream is captured", [&] {
+    return on(host, index, "querying whether a stream is captured", [&] {
         GPU(StreamCaptureStatus) status = GPU(StreamCaptureStatusNone);
         const GPU(Error_t) error = GPU(StreamIsCapturing)(stream_of(stream), &status);
         *capturing = status == GPU(StreamCaptureStatusNone) ? 0 : 1;
@@ -250,12 +250,12 @@ opdock_status stream_is_capturing(const opdock_host_api *host, void * /*user_dat
 }
 
 opdock_status event_create(const opdock_host_api *host, void * /*user_data*/, int32_t index, void **event) {
-    return on(host, index, "making an event",
+    return on(host, index, "creating an event",
               [&] { return GPU(EventCreate)(reinterpret_cast<GPU(Event_t) *>(event)); });
 }
 
 opdock_status event_destroy(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *event) {
-    return on(host, index, "removing an event", [&] { return GPU(EventDestroy)(event_of(event)); });
+    return on(host, index, "destroying an event", [&] { return GPU(EventDestroy)(event_of(event)); });
 }
 
 opdock_status event_record(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *event,
@@ -265,7 +265,7 @@ opdock_status event_record(const opdock_host_api *host, void * /*user_data*/, in
 
 opdock_status event_elapsed(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *begin, void *end,
                             float *milliseconds) {
-    return on(host, index, "measuring between events", [&] {
+    return on(host, index, "measuring the time between events", [&] {
         GPU(Error_t) error = GPU(EventSynchronize)(event_of(begin));
         if (error == GPU(Success)) {
             error = GPU(EventSynchronize)(event_of(end));
@@ -277,7 +277,7 @@ opdock_status event_elapsed(const opdock_host_api *host, void * /*user_data*/, i
 #ifndef __HIP__ // HIP 5.2 declares hipLaunchHostFunc but does not define it
 opdock_status stream_callback(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream,
                               void (*function)(void *), void *argument) {
-    return on(host, index, "asking to be told when a stream has run",
+    return on(host, index, "adding a callback to a stream",
               [&] { return cudaLaunchHostFunc(stream_of(stream), function, argument); });
 }
 #endif

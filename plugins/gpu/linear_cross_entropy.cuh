@@ -263,7 +263,7 @@ opdock::Status replace_held(const opdock::Call &call, const LogitRows<T> &rows, 
         int most = 0;
         const cudaError_t error = cudaOccupancyMaxActiveClusters(&most, kernel, &config);
         if (error != cudaSuccess) {
-            return checked("asking how many clusters fit", error);
+            return checked("querying how many clusters fit", error);
         }
         clusters = std::min<int64_t>(clusters, most);
     }

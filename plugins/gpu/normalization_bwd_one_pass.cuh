@@ -385,7 +385,7 @@ opdock::Status in_one_pass(const opdock::Call &call, const BwdArguments<T, U> &a
         if constexpr (norm != Norm::layer || sizeof(T) == 4) { // otherwise twice the sums, and no plan has so many
             return start(Number<8>{});
         }
-        return opdock::unsupported("no plan has so many vectors for a thread");
+        return opdock::unsupported("no plan has so many vectors per thread");
     }
 }
 

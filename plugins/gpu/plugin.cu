@@ -40,24 +40,24 @@ void add_knobs(opdock::Impl &impl, gpu::Knobs knobs) {
         return;
     case gpu::Knobs::elementwise:
         impl.knob("threads", 32, 1024, 256, "threads of a block")
-            .knob("unroll", 1, 4, 2, "vectors of 16 bytes that a thread has of each tensor: 1, 2 or 4")
+            .knob("unroll", 1, 4, 2, "vectors of 16 bytes per thread and tensor: 1, 2 or 4")
             .heuristic(opdock::heuristic<&gpu::elementwise_heuristic>);
         return;
     case gpu::Knobs::rotations:
         impl.knob("threads", 32, 1024, 128, "threads of a block")
-            .knob("unroll", 1, 4, 1, "rows that a thread has under way: 1, 2 or 4")
+            .knob("unroll", 1, 4, 1, "rows that a thread processes at a time: 1, 2 or 4")
             .heuristic(opdock::heuristic<&gpu::rotations_heuristic>);
         return;
     case gpu::Knobs::rows:
     case gpu::Knobs::row_batches:
         impl.knob("threads", 1, 1024, 256, "threads that share a row, rounded up to a power of two")
-            .knob("block", 64, 1024, 256, "threads of a block, as far as whole rows come to that")
+            .knob("block", 64, 1024, 256, "threads of a block, as far as whole rows fit")
             .heuristic(knobs == gpu::Knobs::rows ? opdock::heuristic<&gpu::rows_heuristic>
                                                  : opdock::heuristic<&gpu::row_batches_heuristic>);
         return;
     case gpu::Knobs::columns:
         impl.knob("threads", 32, 512, 512, "threads of a block that share a row, rounded up to a power of two")
-            .knob("blocks_per_unit", 1, 16, 1, "blocks that stay on each compute unit and go through the rows")
+            .knob("blocks_per_unit", 1, 16, 1, "blocks that stay on each compute unit and loop over the rows")
             .heuristic(opdock::heuristic<&gpu::columns_heuristic>);
         return;
     }

@@ -30,7 +30,7 @@ inline opdock::Status has_dense_rows_at_positions(const opdock::Problem &problem
             return opdock::unsupported(dense_rows_wanted);
         }
         if (tensor != nullptr && tensor->ndim == 3 && row_count(*tensor) > INT32_MAX) {
-            return opdock::unsupported("it needs fewer than 2^31 heads of all tokens");
+            return opdock::unsupported("it needs fewer than 2^31 heads in all tokens");
         }
     }
     return {};

@@ -80,7 +80,7 @@ inline opdock::Status checked(const char *what, GPU(Error_t) error) {
 // For libraries: a thread that has not used the device has no context. Runtime calls create
 // one on demand, but libraries do not ("the function failed to launch on the GPU").
 inline opdock::Status make_current(DLDevice device) {
-    return checked("making a device current", GPU(SetDevice)(device.device_id));
+    return checked("setting the current device", GPU(SetDevice)(device.device_id));
 }
 
 // Converts a later kernel's status for an op that writes its inputs:

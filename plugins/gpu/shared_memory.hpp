@@ -17,7 +17,7 @@ inline int64_t shared_memory(const opdock::Problem &problem) {
 // the launches of others. Setting it is cheaper than remembering where it was set.
 template<class... Parameters>
 opdock::Status allow_all_shared_memory(const opdock::Problem &problem, void (*kernel)(Parameters...), int64_t own) {
-    return checked("asking for shared memory", GPU(FuncSetAttribute)(reinterpret_cast<const void *>(kernel),
+    return checked("requesting shared memory", GPU(FuncSetAttribute)(reinterpret_cast<const void *>(kernel),
                                                                      GPU(FuncAttributeMaxDynamicSharedMemorySize),
                                                                      static_cast<int>(shared_memory(problem) - own)));
 }

@@ -124,7 +124,7 @@ opdock::Status visit_rows(Visitor &&visit, const Tensors &...tensors) {
     return visit(SteppedRows<static_cast<int>(sizeof...(tensors))>{{*row_steps(tensors)...}});
 }
 
-inline constexpr const char *dense_rows_wanted = "it needs rows whose elements lie beside each other";
+inline constexpr const char *dense_rows_wanted = "it needs rows with contiguous elements";
 
 // For implementations that take rows with any strides: `rows` has a bit for each parameter, inputs first, that is
 // accessed by rows. All other parameters must be dense.
@@ -139,7 +139,7 @@ opdock::Status supports_rows(const opdock::Problem &problem) {
         const bool by_rows = (rows >> i & 1) != 0;
         if (tensor != nullptr && !(by_rows ? row_steps(*tensor).has_value() : is_dense(*tensor))) {
             return opdock::unsupported(by_rows ? std::string(dense_rows_wanted) + ", at most two steps apart"
-                                               : "it needs contiguous weights and numbers of rows");
+                                               : "it needs contiguous weights and per-row values");
         }
     }
     return {};

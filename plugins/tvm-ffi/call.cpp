@@ -181,17 +181,17 @@ opdock::Status supports(const opdock::Problem &problem) {
     const auto &entry = *problem.user_data<const Entry>();
     for (const Left &left : entry.implementation.left) {
         if (left.source == Argument::Source::tensor && asked.tensors[left.index] != nullptr) {
-            return opdock::unsupported(entry.implementation.function + " knows no '" + left.name + "'");
+            return opdock::unsupported(entry.implementation.function + " does not support '" + left.name + "'");
         }
         if (left.source == Argument::Source::attribute && !is_standard(asked.attributes[left.index], left)) {
-            return opdock::unsupported(entry.implementation.function + " knows no '" + left.name +
-                                       "' but that of the signature");
+            return opdock::unsupported(entry.implementation.function + " does not support '" + left.name +
+                                       "' other than the signature's");
         }
     }
     const auto dim = [&asked](const std::string &name) { return asked.host->dim(&asked, name.c_str()); };
     for (const Limit &limit : entry.implementation.limits) {
         if (!holds(limit, dim)) {
-            return opdock::unsupported(entry.implementation.function + " takes calls where " + limit.text);
+            return opdock::unsupported(entry.implementation.function + " only takes calls with " + limit.text);
         }
     }
     return {};
@@ -236,7 +236,7 @@ opdock::Status call(const opdock::Call &call) {
     }
     const CurrentStream stream(functions, call.device(), call.stream());
     if (stream.status() != 0) {
-        return opdock::failed_clean("tvm-ffi does not take the stream: " +
+        return opdock::failed_clean("tvm-ffi does not accept the stream: " +
                                     take_error(functions, stream.status()).text());
     }
     Value result = {};

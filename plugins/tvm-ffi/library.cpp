@@ -59,8 +59,8 @@ void Library::open(const std::string &file) {
     }
     if (library_ == nullptr) {
         why_not_ = "tvm-ffi cannot be opened: " + loader_error() + ". It is " + file_name +
-                   " of the Python package apache-tvm-ffi: put its folder into LD_LIBRARY_PATH, or the file where the "
-                   "plugin's manifest says";
+                   " of the Python package apache-tvm-ffi: add its folder to LD_LIBRARY_PATH, or put the file where "
+                   "the plugin's manifest says";
     }
 }
 
@@ -86,7 +86,7 @@ void Library::bind() {
     functions_.get_version(&version);
     if (version.major != 0 || version.minor < 1) { // the changes of 1.0 are unknown
         why_not_ = "tvm-ffi is " + std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
-                   std::to_string(version.patch) + "; this plugin needs 0.1 or newer, and knows none from 1.0 on";
+                   std::to_string(version.patch) + "; this plugin needs 0.1 or newer, but older than 1.0";
         return;
     }
     load_module_ = global("ffi.ModuleLoadFromFile");
@@ -97,7 +97,7 @@ Handle Library::global(const char *name) {
     const Bytes bytes = bytes_of(name);
     Handle function = nullptr;
     if (const int status = functions_.function_get_global(&bytes, &function)) {
-        why_not_ = std::string("tvm-ffi does not give ") + name + ": " + take_error(functions_, status).text();
+        why_not_ = std::string("tvm-ffi does not provide ") + name + ": " + take_error(functions_, status).text();
     } else if (function == nullptr && why_not_.empty()) {
         why_not_ = std::string("tvm-ffi has no function ") + name + "; install apache-tvm-ffi 0.1 or newer";
     }
@@ -107,14 +107,14 @@ Handle Library::global(const char *name) {
 Library::Module Library::load(const std::string &path) {
     Module module = {};
     if (access(path.c_str(), R_OK) != 0) {
-        module.why_not = "module '" + path + "' is not there, or cannot be read";
+        module.why_not = "module '" + path + "' does not exist, or cannot be read";
         return module;
     }
     const Value argument = raw_text(path);
     if (const int status = functions_.function_call(load_module_, &argument, 1, &module.value)) {
         module.why_not = "module '" + path + "' does not load: " + take_error(functions_, status).text();
     } else if (module.value.type < type_object) {
-        module.why_not = "module '" + path + "' does not load: tvm-ffi gives no module for it";
+        module.why_not = "module '" + path + "' does not load: tvm-ffi returns no module for it";
     }
     return module;
 }

@@ -26,7 +26,7 @@ struct Plugin {
 std::filesystem::path own_folder() {
     Dl_info info = {};
     if (dladdr(&opdock_note, &info) == 0 || info.dli_fname == nullptr) {
-        throw std::runtime_error("the dynamic loader does not say where the plugin lies");
+        throw std::runtime_error("the dynamic loader does not report the path of the plugin");
     }
     return std::filesystem::canonical(std::filesystem::path(info.dli_fname).parent_path());
 }
@@ -37,7 +37,7 @@ std::unique_ptr<Plugin> read_plugin() {
     auto plugin = std::make_unique<Plugin>();
     const std::span<const std::byte> filled = tvm_ffi::filled_room();
     if (filled.empty()) {
-        throw std::runtime_error("it holds no modules: `plugin-pack tvm-ffi` makes plugins of it");
+        throw std::runtime_error("it contains no modules: `plugin-pack tvm-ffi` makes plugins from it");
     }
     tvm_ffi::ContentsReader reader(filled);
     reader(plugin->contents);

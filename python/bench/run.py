@@ -35,7 +35,7 @@ import opdock.torch
 EXAMPLES = """examples:
   python/bench/run.py calls
   python/bench/run.py training --batch 4 --batch 16
-  python/bench/run.py training --small --device cpu            whether it works, on any machine
+  python/bench/run.py training --small --device cpu            check that it works, on any machine
   python/bench/run.py losses --batch 4
   python/bench/run.py decoding --batch 1 --batch 32
   python/bench/run.py small --shapes 6 --seed 7
@@ -48,14 +48,14 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("what", choices=["calls", "training", "losses", "decoding", "small"])
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--batch", type=int, action="append", help="may be repeated; 4 without it, of decoding 1")
+    parser.add_argument("--batch", type=int, action="append", help="may be repeated; default: 4, for decoding 1")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--cycles", type=int, default=1, help="of all ways to run a model")
-    parser.add_argument("--steps", type=int, default=3, help="of each way in a round")
-    parser.add_argument("--layers", type=int, default=0, help="12 without it, of decoding 16")
-    parser.add_argument("--small", action="store_true", help="a tiny model")
-    parser.add_argument("--shapes", type=int, default=6, help="of small calls, of each op")
-    parser.add_argument("--only", action="append", default=[], help="this way alone; may be repeated")
+    parser.add_argument("--cycles", type=int, default=1, help="number of cycles through all ways to run a model")
+    parser.add_argument("--steps", type=int, default=3, help="number of steps of each way in a round")
+    parser.add_argument("--layers", type=int, default=0, help="default: 12, for decoding 16")
+    parser.add_argument("--small", action="store_true", help="use a tiny model")
+    parser.add_argument("--shapes", type=int, default=6, help="number of shapes of each op for small calls")
+    parser.add_argument("--only", action="append", default=[], help="run only this way; may be repeated")
     parser.add_argument("--seed", type=int, default=20261126)
     return parser.parse_args()
 

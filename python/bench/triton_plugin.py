@@ -121,8 +121,8 @@ def run(build_tree: pathlib.Path, modules: str, *arguments: str) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build tree, with its tests")
-    parser.add_argument("--processes", type=int, default=2, help="that compile; 2 without it")
-    parser.add_argument("--folder", type=pathlib.Path, help="where it is built; a new one without it")
+    parser.add_argument("--processes", type=int, default=2, help="number of compiling processes; default: 2")
+    parser.add_argument("--folder", type=pathlib.Path, help="the build folder; default: a new one")
     arguments = parser.parse_args()
     folder = arguments.folder or pathlib.Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)

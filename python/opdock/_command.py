@@ -9,7 +9,7 @@ from ._lock import lock
 from .triton import DescriptionError, build
 
 _EXAMPLES = """examples:
-  opdock lock --out opdock.lock.yaml             what serves here, once it was tested
+  opdock lock --out opdock.lock.yaml             allow only what serves here, once tested
   PLUGIN_CONFIG=$PWD/opdock.lock.yaml python job.py   loads these very files, and no others
   opdock triton build acme.yaml --out plugins    libacme.so, of the kernels that acme.yaml names
 """
@@ -52,21 +52,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    command = commands.add_parser(
-        "lock", help="write a policy file that lets in the plugins that are loaded here alone"
-    )
-    command.add_argument("--out", type=pathlib.Path, metavar="FILE", help="in place of stdout")
+    command = commands.add_parser("lock", help="write a policy file that allows only the plugins that are loaded here")
+    command.add_argument("--out", type=pathlib.Path, metavar="FILE", help="the file to write (default: stdout)")
     command.set_defaults(run=_write_lock)
 
     triton = commands.add_parser("triton", help="plugins of kernels in Triton: docs/triton.md")
     command = triton.add_subparsers(required=True, metavar="COMMAND").add_parser(
-        "build", help="compile the kernels that a description names, and make a plugin of them"
+        "build", help="compile the kernels of a description and make a plugin of them"
     )
     command.add_argument("file", type=pathlib.Path, metavar="FILE.yaml", help="the description")
-    command.add_argument("--out", type=pathlib.Path, metavar="FOLDER", help="where the plugin goes; default: here")
-    command.add_argument("--architectures", metavar="LIST", help="in place of the description's: sm_80,sm_90,gfx942")
     command.add_argument(
-        "--jobs", type=int, metavar="N", help="processes that compile; default: one for each processor"
+        "--out", type=pathlib.Path, metavar="FOLDER", help="the folder of the plugin; default: the current folder"
+    )
+    command.add_argument(
+        "--architectures", metavar="LIST", help="used in place of the description's list: sm_80,sm_90,gfx942"
+    )
+    command.add_argument(
+        "--jobs", type=int, metavar="N", help="number of compiling processes; default: one per processor"
     )
     command.set_defaults(run=_build)
     return parser

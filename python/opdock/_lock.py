@@ -22,7 +22,7 @@ def lock() -> str:
     wheels = _distributions()
     lines = [
         f"# Made by `opdock lock` of opdock {__version__}: the plugins that were loaded, by their SHA-256. With",
-        "# PLUGIN_CONFIG naming this file, a host rejects every other one, and each of these once its file differs.",
+        "# PLUGIN_CONFIG naming this file, a host rejects all others, and each of these if its file differs.",
         "trust: require",
         "trusted_sha256:",
     ]

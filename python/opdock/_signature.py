@@ -126,8 +126,7 @@ class Signature:
         n_any = len(sizes) - len(names) + 1 if "..." in names else 0
         if n_any < 0 or ("..." not in names and len(sizes) != len(names)):
             raise ValueError(
-                f"{self.op}: '{parameter.name}' has {len(sizes)} dims, and [{', '.join(names)}] was expected\n"
-                f"  {self.text}"
+                f"{self.op}: '{parameter.name}' has {len(sizes)} dims, expected [{', '.join(names)}]\n  {self.text}"
             )
         pairs: list[tuple[str, Any]] = list(zip(names[:at], sizes[:at], strict=True))
         if "..." in names:
@@ -157,8 +156,7 @@ class Signature:
             allowed = list(self.variables[name])
         if all(one in dtypes and dtypes[one] != dtype for one in allowed):
             raise ValueError(
-                f"{self.op}: '{parameter.name}' is of dtype {dtype}, and {' or '.join(allowed)} was expected\n"
-                f"  {self.text}"
+                f"{self.op}: '{parameter.name}' is of dtype {dtype}, expected {' or '.join(allowed)}\n  {self.text}"
             )
 
     def _bind_sizes_of_data(self, dims: Dims) -> None:

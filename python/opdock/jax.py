@@ -59,7 +59,7 @@ def _attributes(signature: Signature, named: Mapping[str, Any]) -> dict[str, Any
     for one in signature.attributes:
         value = named.get(one.name, one.default)
         if one.type not in _XLA_TYPES:
-            raise ValueError(f"{signature.op}: attribute '{one.name}' is a list of strings, which XLA has not")
+            raise ValueError(f"{signature.op}: attribute '{one.name}' is a list of strings, which XLA does not support")
         if value is None and not one.optional:
             raise TypeError(f"{signature.op}: attribute '{one.name}' is missing\n  {signature.text}")
         result[one.name] = tuple(value) if isinstance(value, (list, np.ndarray)) else value
@@ -99,7 +99,9 @@ def _count(parameter: Parameter, value: Any) -> int:
 def _plain_call(signature: Signature, inputs: list[Any], attributes: Mapping[str, Any], all_outputs: bool) -> list[Any]:
     """Returns the requested outputs, followed by the new values of inputs that the op writes."""
     if any(one.host for one in [*signature.inputs, *signature.outputs]):
-        raise ValueError(f"{signature.op}: it takes tensors of the host, which JAX does not give\n  {signature.text}")
+        raise ValueError(
+            f"{signature.op}: it takes tensors of the host, which JAX does not provide\n  {signature.text}"
+        )
     own = {name: _DTYPES.get(value, value) if isinstance(value, str) else value for name, value in attributes.items()}
     inferred = signature.infer(inputs, own, all_outputs, _DTYPES, _expect)
     outputs = signature.wanted(all_outputs)
@@ -199,7 +201,7 @@ def call(op: str, /, *inputs: Any, all_outputs: bool = False, **named: Any) -> A
     ones, followed by the new values of inputs that the op writes: a single one as it is, several as a tuple.
     """
     if op not in _signatures:
-        raise AttributeError(f"opdock has no op '{op}' that JAX knows; after a plugin was loaded, call register()")
+        raise AttributeError(f"opdock has registered no op '{op}' with JAX; call register() after a plugin was loaded")
     signature = _signatures[op]
     if len(inputs) > len(signature.inputs):
         raise TypeError(f"{op}: it takes {len(signature.inputs)} inputs by position\n  {signature.text}")
@@ -229,7 +231,9 @@ def __getattr__(name: str) -> Callable[..., Any]:
         raise AttributeError(name)
     op = name if name in _signatures else next((one for one in _signatures if one.replace(".", "_") == name), name)
     if op not in _signatures:
-        raise AttributeError(f"opdock has no op '{name}' that JAX knows; after a plugin was loaded, call register()")
+        raise AttributeError(
+            f"opdock has registered no op '{name}' with JAX; call register() after a plugin was loaded"
+        )
     return functools.partial(call, op)
 
 

@@ -46,8 +46,8 @@ CallArguments::CallArguments(const std::shared_ptr<Host> &host, const Op &op, co
                              const nb::args &positional, const nb::kwargs &named)
     : host_(host), op_(op), form_(form) {
     if (positional.size() > form.inputs.size()) {
-        refuse("it takes " + std::to_string(form.inputs.size()) + " inputs by position, and " +
-               std::to_string(positional.size()) + " were given; attributes are given by name");
+        refuse("it takes " + std::to_string(form.inputs.size()) + " inputs by position, but " +
+               std::to_string(positional.size()) + " were given; pass attributes by name");
     }
     size_t used = 0; // number of entries of `named` that were used
     const size_t n_named = named.size();
@@ -93,7 +93,7 @@ CallArguments::CallArguments(const std::shared_ptr<Host> &host, const Op &op, co
     if (stream.is_valid()) {
         uintptr_t handle = 0;
         if (!nb::try_cast(stream, handle)) {
-            refuse("`stream` is a handle of the device's library, an int, and " + shown(stream) + " was given");
+            refuse("`stream` must be a handle of the device's library, an int, but " + shown(stream) + " was given");
         }
         stream_ = reinterpret_cast<void *>(handle);
     } else if (library_ != nullptr) {
@@ -118,14 +118,14 @@ const DLTensor *CallArguments::view(const std::string &name, nb::handle object, 
             throw; // such as KeyboardInterrupt
         }
         const std::string why = nb::cast<std::string>(nb::str(error.value()));
-        nb::raise_from(error, PyExc_TypeError, "%s: '%s': the %s given for it does not give its data: %s\n  %s",
+        nb::raise_from(error, PyExc_TypeError, "%s: '%s': the %s given for it does not provide its data: %s\n  %s",
                        form_.op.c_str(), name.c_str(), name_of_type(object).c_str(), why.c_str(),
                        form_.signature.c_str());
     } catch (const nb::cast_error &) {
-        refuse("'" + name + "': what " + name_of_type(object) + " says of its device is not as DLPack has it");
+        refuse("'" + name + "': the device that " + name_of_type(object) + " reports is not a DLPack device");
     }
     if (is_written && made.read_only) {
-        refuse("'" + name + "' is written, and the " + name_of_type(object) + " given for it is read-only");
+        refuse("'" + name + "' is written, but the " + name_of_type(object) + " given for it is read-only");
     }
     if (!has_tensors_) {
         has_tensors_ = true;
@@ -148,7 +148,7 @@ void CallArguments::add(const Parameter &parameter, nb::handle value, bool is_ou
     const bool is_written = is_output || parameter.mut;
     if (parameter.list) {
         if (value.is_valid() && !is_sequence(value)) {
-            refuse("'" + parameter.name + "' is a list of tensors, and a " + name_of_type(value) + " was given");
+            refuse("'" + parameter.name + "' is a list of tensors, but a " + name_of_type(value) + " was given");
         }
         uint32_t size = 0;
         if (value.is_valid()) {
@@ -199,7 +199,7 @@ void CallArguments::add_attribute(const AttributeForm &attribute, nb::handle val
             throw nb::cast_error();
         }
     } catch (const nb::cast_error &) {
-        refuse("attribute '" + attribute.name + "' is of type " + type + ", and " +
+        refuse("attribute '" + attribute.name + "' is of type " + type + ", but " +
                nb::cast<std::string>(nb::repr(value)) + " was given");
     }
 }
@@ -209,7 +209,7 @@ void CallArguments::find_device(nb::handle device) {
         const auto text = nb::cast<std::string>(nb::str(device));
         const DLDevice given = without_gil([&] { return host_->device(text); });
         if (has_tensors_ && (given.device_type != device_.device_type || given.device_id != device_.device_id)) {
-            refuse("`device` is for calls without tensors; those of this one say where it runs");
+            refuse("`device` is for calls without tensors; the tensors of this call determine the device");
         }
         device_ = given;
     }
@@ -228,7 +228,7 @@ void CallArguments::read_outputs(nb::handle out, nb::handle wanted) {
         if (nb::isinstance<nb::str>(wanted)) {
             names.push_back(nb::cast<std::string>(wanted));
         } else if (!nb::try_cast(wanted, names)) {
-            refuse("`outputs` has names of outputs, and " + shown(wanted) + " was given");
+            refuse("`outputs` must contain names of outputs, but " + shown(wanted) + " was given");
         }
         for (const std::string &name : names) {
             expect_output(name);
@@ -239,7 +239,7 @@ void CallArguments::read_outputs(nb::handle out, nb::handle wanted) {
         return;
     }
     if (!names.empty()) {
-        refuse("`out` and `outputs` say the same twice; give one");
+        refuse("`out` and `outputs` are two ways to say the same; give only one");
     }
     if (nb::isinstance<nb::dict>(out)) {
         const auto by_name = nb::borrow<nb::dict>(out);
@@ -254,7 +254,7 @@ void CallArguments::read_outputs(nb::handle out, nb::handle wanted) {
     const bool is_tuple = nb::isinstance<nb::tuple>(out);
     const size_t count = is_tuple ? nb::len(out) : 1;
     if (count > form_.outputs.size()) {
-        refuse("`out` has " + std::to_string(count) + " outputs; it has " + std::to_string(form_.outputs.size()));
+        refuse("`out` has " + std::to_string(count) + " outputs; the op has " + std::to_string(form_.outputs.size()));
     }
     for (size_t i = 0; i < form_.outputs.size(); ++i) {
         add_output(form_.outputs[i], i >= count ? nb::object() : is_tuple ? nb::object(out[i]) : nb::borrow(out));

@@ -19,7 +19,7 @@ namespace {
 DLDataType dtype_of_xla(int32_t number) {
     const Dtype *found = find_dtype([&](const Dtype &one) { return one.xla == number; });
     if (found == nullptr) {
-        throw std::runtime_error("XLA's dtype number " + std::to_string(number) + " is none that ops take");
+        throw std::runtime_error("XLA dtype number " + std::to_string(number) + " is not supported by ops");
     }
     return found->dtype;
 }
@@ -133,7 +133,8 @@ void Call::add(const KnownOp &op, const xla::Attributes &attributes, int64_t i) 
             const auto &array = *static_cast<const xla::Array *>(item);
             attributes_.emplace_back(key, std::span(static_cast<const double *>(array.data), array.size));
         } else {
-            throw std::runtime_error(name_ + ": attribute '" + form.name + "' is a list of strings, which XLA has not");
+            throw std::runtime_error(name_ + ": attribute '" + form.name +
+                                     "' is a list of strings, which XLA does not support");
         }
         return;
     }
@@ -173,7 +174,7 @@ void Call::run(bool is_gpu) {
         xla::StreamGetArgs stream_args{sizeof(xla::StreamGetArgs), nullptr, frame_.context, nullptr};
         xla::DeviceOrdinalGetArgs ordinal{sizeof(xla::DeviceOrdinalGetArgs), nullptr, frame_.context, 0};
         if (frame_.api->stream_get(&stream_args) != nullptr || frame_.api->device_ordinal_get(&ordinal) != nullptr) {
-            throw std::runtime_error(name_ + ": XLA does not tell its stream");
+            throw std::runtime_error(name_ + ": XLA does not provide its stream");
         }
         stream = stream_args.stream;
         device_ = {kDLCUDA, ordinal.ordinal};
@@ -232,7 +233,7 @@ xla::Error *handle(const xla::CallFrame &frame, bool is_gpu) noexcept {
     };
     try {
         if (frame.api->version.major != 0) {
-            return refuse("opdock knows version 0 of XLA's C API");
+            return refuse("opdock only supports version 0 of XLA's C API");
         }
         Call(frame).run(is_gpu);
         return nullptr;

@@ -51,7 +51,7 @@ View view_of_capsule(nb::object capsule) {
     if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
         const auto *managed = static_cast<ManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
         if (managed->version.major != 1) {
-            throw nb::buffer_error("the tensor is of a DLPack version that opdock does not know");
+            throw nb::buffer_error("the tensor has a DLPack version that opdock does not support");
         }
         view.tensor = managed->tensor;
         view.read_only = (managed->flags & pack_read_only) != 0;
@@ -95,8 +95,7 @@ Library::Library(nb::handle type) : exchange_(exchange_of(type)) {
         way_ = Way::cupy;
     } else if (!nb::hasattr(type, "__dlpack__") || module.starts_with("numpy.ma")) {
         throw nb::type_error(
-            ("expected a tensor (torch, numpy, CuPy, JAX, or what else has __dlpack__), found an object "
-             "of type " +
+            ("expected a tensor (torch, numpy, CuPy, JAX or another type with __dlpack__), found an object of type " +
              name_of(type))
                 .c_str());
     }
@@ -127,8 +126,8 @@ void Library::refuse_gradient(nb::handle object) const {
     static const nb::object &requires_grad = *new nb::object(interned("requires_grad"));
     if (gradients_are_recorded_.is_valid() && object.attr(requires_grad).is(Py_True) &&
         gradients_are_recorded_().is(Py_True)) {
-        throw nb::type_error("it requires a gradient, and ops of opdock record none: use .detach(), or call under "
-                             "torch.no_grad()");
+        throw nb::type_error(
+            "it requires a gradient, but ops of opdock record none: use .detach(), or call under torch.no_grad()");
     }
 }
 
@@ -201,8 +200,7 @@ nb::object Library::make(const std::shared_ptr<Host> &host, const TensorSpec &sp
         const char *name = numpy_name(spec.dtype);
         if (name == nullptr) {
             throw nb::type_error(("output '" + spec.name +
-                                  "' has a dtype that numpy lacks; give tensors of another "
-                                  "library, such as torch")
+                                  "' has a dtype that numpy lacks; pass tensors of another library, such as torch")
                                      .c_str());
         }
         nb::list shape;

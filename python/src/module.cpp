@@ -55,17 +55,15 @@ void define_op(nb::module_ &module) {
                                "the dtypes, shapes, strides and alignment that it was prepared for.")
         .def("__call__", &PreparedObject::run, "inputs"_a, "named"_a, OPDOCK_CALL_SIGNATURE("__call__", "typing.Any"))
         .def_prop_ro("impl", &PreparedObject::impl, "The id of the implementation.")
-        .def_prop_ro("stale", &PreparedObject::stale, "Whether preparing again might choose differently.");
+        .def_prop_ro("stale", &PreparedObject::stale, "True if preparing again might choose differently.");
 
     nb::class_<OpObject>(module, "Op", "An op of a host.")
-        .def(
-            "__call__", &OpObject::call, "inputs"_a, "named"_a, OPDOCK_CALL_SIGNATURE("__call__", "typing.Any"),
-            "Computes the op. Inputs are given by position or name, attributes by name. Outputs are made in the "
-            "library of the inputs, or given as `out`: a tensor, a tuple in the signature's order, or a dict by name. "
-            "`outputs` names optional outputs that are wanted as well. Returns the outputs: one alone as it is, "
-            "several "
-            "as a tuple. `stream` is a handle of the device's library, the inputs' current stream without it; `device` "
-            "says where an op without tensors runs.")
+        .def("__call__", &OpObject::call, "inputs"_a, "named"_a, OPDOCK_CALL_SIGNATURE("__call__", "typing.Any"),
+             "Computes the op. Inputs are given by position or name, attributes by name. Outputs are made in the "
+             "library of the inputs, or given as `out`: a tensor, a tuple in the signature's order, or a dict by name. "
+             "`outputs` names optional outputs that are wanted as well. Returns the outputs: one alone as it is, "
+             "several as a tuple. `stream` is a handle of the device's library (default: the inputs' current stream); "
+             "`device` is where an op without tensors runs.")
         .def("prepare", &OpObject::prepare, "inputs"_a, "named"_a, OPDOCK_CALL_SIGNATURE("prepare", "Prepared"),
              "Fixes implementation, config and plan for calls like this one.")
         .def("explain", &OpObject::explain, "inputs"_a, "named"_a,
@@ -85,7 +83,7 @@ void define_op(nb::module_ &module) {
              "The signature's inputs, outputs and attributes; see opdock_signature_json.")
         .def("_keep_for_jax", &OpObject::keep_for_jax)
         .def("_implement_for_torch", &OpObject::implement_for_torch, "name"_a, "all_outputs"_a,
-             "As a kernel of opdock::name, with all outputs or the required ones.")
+             "Registers a kernel of opdock::name, with all outputs or the required ones.")
         .def_prop_ro("name", [](const OpObject &op) { return op.form().op; })
         .def_prop_ro("signature", [](const OpObject &op) { return op.form().signature; })
         .def("__repr__", [](const OpObject &op) { return "<opdock.Op " + op.form().signature + ">"; });
@@ -105,28 +103,31 @@ void define_host(nb::module_ &module) {
             "exception"_a, nb::sig("def __exit__(self, *exception: object) -> None"));
 
     nb::class_<HostObject>(module, "Host", nb::dynamic_attr(),
-                           "Finds plugins and reads the policy. One for a process is the rule. An op is an attribute, "
+                           "Finds plugins and reads the policy. A process usually has one. An op is an attribute, "
                            "host.gelu, or what host.op(\"acme.scale\") finds.")
         .def(nb::init<const std::vector<nb::object> &, const std::string &, bool>(),
              "modules"_a = std::vector<nb::object>(), "prefix"_a = "PLUGIN_", "rescan"_a = false,
              nb::sig("def __init__(self, modules: typing.Sequence[str | os.PathLike[str]] = (), prefix: str = "
                      "'PLUGIN_', rescan: bool = "
                      "False) -> None"),
-             "`modules` are plugin files or folders that are searched first, `prefix` that of environment variables.")
-        .def_static("_for_torch", &HostObject::for_torch, "Whose workspaces are torch's memory.")
+             "`modules` are plugin files or folders that are searched first, `prefix` is the prefix of environment "
+             "variables.")
+        .def_static("_for_torch", &HostObject::for_torch, "A host whose workspaces are torch's memory.")
         .def("__getattr__", attribute_of_host, "name"_a, nb::sig("def __getattr__(self, name: str) -> Op"))
         .def("op", &HostObject::op, "name"_a)
         .def("policy", &HostObject::policy, "settings"_a, nb::sig("def policy(self, **settings: object) -> Policy"),
-             "Settings as the environment variables are called, without prefix and in lower case: prefer=\"vendor\", "
-             "strict=True, deny_vendors=[\"acme\"], per_op={\"gelu\": \"reference\"}.")
-        .def("set_policy", &HostObject::set_policy, "policy"_a.none(), "That of the program; None takes it away.")
+             "Settings have the names of the environment variables, without prefix and in lower case: "
+             "prefer=\"vendor\", strict=True, deny_vendors=[\"acme\"], per_op={\"gelu\": \"reference\"}.")
+        .def("set_policy", &HostObject::set_policy, "policy"_a.none(), "Sets the program's policy; None removes it.")
         .def("reload_policy", &HostObject::reload_policy, "Reads environment and files again.")
         .def("load", &HostObject::load, "path"_a, nb::sig("def load(self, path: str | os.PathLike[str]) -> None"),
              "Loads one more plugin file.")
         .def("reset_health", &HostObject::reset_health, "Brings back implementations that left after failures.")
-        .def("served", &HostObject::served, "op"_a, "impl"_a, "How many calls, runs of prepared ones too.")
-        .def("counters", &HostObject::counters, nb::sig("def counters(self) -> list[dict[str, typing.Any]]"),
-             "How often each implementation served, declined and failed calls, and served in place of another.")
+        .def("served", &HostObject::served, "op"_a, "impl"_a,
+             "The number of served calls, including runs of prepared calls.")
+        .def(
+            "counters", &HostObject::counters, nb::sig("def counters(self) -> list[dict[str, typing.Any]]"),
+            "The number of calls that each implementation served, declined and failed, and served in place of another.")
         .def("describe", &HostObject::describe, nb::sig("def describe(self) -> dict[str, typing.Any]"),
              "Policy, plugins, ops and implementations; docs/plugin-ls-json.md has the keys.")
         .def("explain", &HostObject::explain, "op"_a, "device"_a = "cpu:0", "dtypes"_a = "",
@@ -135,8 +136,8 @@ void define_host(nb::module_ &module) {
         .def("devices", &HostObject::devices, nb::sig("def devices(self) -> list[dict[str, typing.Any]]"))
         .def("freeze", &HostObject::freeze, "expected"_a = nb::none(),
              nb::sig("def freeze(self, expected: dict[str, typing.Any] | None = None) -> dict[str, typing.Any]"),
-             "Fixes who serves what, and gives the manifest; with that of another host, raises Error where they "
-             "differ.");
+             "Fixes which implementation serves each call, and returns the manifest; given the manifest of another "
+             "host, raises Error if they differ.");
 }
 
 } // namespace
@@ -161,7 +162,7 @@ NB_MODULE(_native, module) {
             }
             return names;
         },
-        nb::sig("def _dtypes() -> dict[str, str]"), "What signatures call each dtype, and what other libraries do.");
+        nb::sig("def _dtypes() -> dict[str, str]"), "The name of each dtype in signatures, and in other libraries.");
     module.def(
         "_parse_signature", [](const std::string &text) { return from_json(parse_signature(text)); },
         nb::sig("def _parse_signature(text: str) -> dict[str, typing.Any]"), "See opdock_parse_signature.");

@@ -167,11 +167,11 @@ void PreparedObject::expect_same(size_t position, const DLTensor *tensor) const 
     const Expected &expected = expected_[position];
     const auto refuse = [&](const char *what) {
         throw nb::value_error((form_->op + ", prepared: tensor " + std::to_string(position + 1) + " " + what +
-                               "; prepare the op anew for it")
+                               "; prepare the op again for it")
                                   .c_str());
     };
     if (expected.is_given != (tensor != nullptr)) {
-        refuse(expected.is_given ? "is missing, and was there" : "is given, and was absent");
+        refuse(expected.is_given ? "is missing, but was given before" : "is given, but was absent before");
     }
     if (tensor == nullptr) {
         return;
@@ -189,7 +189,7 @@ void PreparedObject::expect_same(size_t position, const DLTensor *tensor) const 
     }
     const bool is_empty = std::find(expected.shape.begin(), expected.shape.end(), 0) != expected.shape.end();
     if (!is_empty && tensor->data == nullptr) {
-        refuse("has elements and no data");
+        refuse("has elements but no data");
     }
     int64_t packed = 1;
     for (size_t d = ndim; d-- > 0 && !is_empty;) { // strides of dims of size 1 do not matter
@@ -279,7 +279,7 @@ nb::object PreparedObject::run(const nb::args &positional, const nb::kwargs &nam
     const size_t count = arguments.inputs().size() + arguments.outputs().size();
     if (count != expected_.size() || arguments.list_sizes() != list_sizes_) {
         throw nb::value_error(
-            (form_->op + ", prepared: lists of tensors have other sizes; prepare the op anew for them").c_str());
+            (form_->op + ", prepared: lists of tensors have other sizes; prepare the op again for them").c_str());
     }
     std::vector<void *> data;
     data.reserve(count);
@@ -324,8 +324,8 @@ void PolicyObject::enter() const {
 
 void PolicyObject::exit() const {
     if (blocks.empty() || blocks.back() != this) {
-        throw std::runtime_error("a policy's block ends while another one that began after it on this thread is open; "
-                                 "blocks of coroutines that run in turn cannot be told apart");
+        throw std::runtime_error("a policy's block ends while a later block on this thread is open; blocks of "
+                                 "coroutines that run in turn cannot be told apart");
     }
     blocks.pop_back();
     without_gil([&] { detail::check(opdock_policy_pop(host_->c())); });

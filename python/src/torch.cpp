@@ -97,7 +97,7 @@ void check(int32_t failed, const char *what) {
 DLDataType dtype_of_torch(int32_t number) {
     const Dtype *found = find_dtype([&](const Dtype &one) { return one.torch == number; });
     if (found == nullptr) {
-        throw std::runtime_error("torch's dtype number " + std::to_string(number) + " is none that ops take");
+        throw std::runtime_error("torch dtype number " + std::to_string(number) + " is not supported by ops");
     }
     return found->dtype;
 }
@@ -107,7 +107,7 @@ int32_t torch_number_of(DLDataType dtype) {
         return one.dtype.code == dtype.code && one.dtype.bits == dtype.bits && one.dtype.lanes == dtype.lanes;
     });
     if (found == nullptr) {
-        throw std::runtime_error("an output has a dtype that torch has not");
+        throw std::runtime_error("an output has a dtype that torch lacks");
     }
     return found->torch;
 }
@@ -260,7 +260,7 @@ void Kernel::Call::view(const Parameter &input, torch_abi::Tensor *tensor) {
     made.ndim = static_cast<int32_t>(ndim);
     const Dtype *known = find_dtype([&](const Dtype &one) { return one.torch == dtype; });
     if (known == nullptr) {
-        refuse("'" + input.name + "' has a dtype that ops do not take, torch's number " + std::to_string(dtype) +
+        refuse("'" + input.name + "' has a dtype that ops do not support, torch's number " + std::to_string(dtype) +
                " (complex numbers are 8 to 10)");
     }
     made.dtype = known->dtype;
@@ -430,7 +430,7 @@ opdock_args Kernel::Call::args() {
     args.attributes = attributes_.data();
     args.list_sizes = list_sizes_.data();
     if (device_.device_type != kDLCPU && device_.device_type != kDLExtDev) {
-        check(api().cuda_stream(device_.device_id, &args.stream), "tell its current stream");
+        check(api().cuda_stream(device_.device_id, &args.stream), "return its current stream");
     }
     return args;
 }
@@ -655,7 +655,7 @@ void use_torchs_memory(Options &options) {
 void implement_torch_op(const std::shared_ptr<Host> &host, const Op &op, const Form &form, const std::string &name,
                         bool all_outputs) {
     if (n_kernels == most_kernels) {
-        throw std::runtime_error("torch can be given " + std::to_string(most_kernels) + " kernels of opdock at most");
+        throw std::runtime_error("torch can register at most " + std::to_string(most_kernels) + " kernels of opdock");
     }
     // Never freed: destroying them would unregister the kernels.
     static const std::array libraries = [] {
@@ -670,7 +670,7 @@ void implement_torch_op(const std::shared_ptr<Host> &host, const Op &op, const F
     const torch_abi::Kernel function = table[n_kernels++];
     for (torch_abi::Library *library : libraries) {
         check(api().library_implement(library, name.c_str(), function, torch_abi::version),
-              ("take a kernel of " + name).c_str());
+              ("register a kernel of " + name).c_str());
     }
 }
 

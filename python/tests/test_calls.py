@@ -89,9 +89,9 @@ def test_lists_of_tensors_and_inputs_that_are_written(host):
 
 def test_attributes_have_the_types_of_the_signature(host, rows):
     scale = np.ones(1, np.float32)
-    with pytest.raises(TypeError, match="attribute 'dtype' is of type dtype, and 'f33' was given"):
+    with pytest.raises(TypeError, match="attribute 'dtype' is of type dtype, but 'f33' was given"):
         host.quantize(rows, scale, dtype="f33")
-    with pytest.raises(TypeError, match="attribute 'eps' is of type float, and 'small' was given"):
+    with pytest.raises(TypeError, match="attribute 'eps' is of type float, but 'small' was given"):
         host.rmsnorm_fwd(rows, rows[0], eps="small")
 
 
@@ -100,7 +100,7 @@ def test_attributes_have_the_types_of_the_signature(host, rows):
     [
         ((), {}, "input 'input' is missing"),
         (("rows",), {}, "input 'weight' is missing"),
-        (("rows", "weight", "rows"), {}, "takes 2 inputs by position, and 3 were given"),
+        (("rows", "weight", "rows"), {}, "takes 2 inputs by position, but 3 were given"),
         (("rows", "weight"), {"input": "rows"}, "input 'input' was given twice"),
         (("rows", "weight"), {"epsilon": 1}, "no input and no attribute 'epsilon'"),
         (("rows", "weight"), {"outputs": ["sigma"]}, "no output 'sigma'"),
@@ -137,7 +137,7 @@ def test_what_the_host_refuses_is_an_error_with_its_status(host, rows, weight):
 def test_a_read_only_tensor_is_no_output(host, rows, weight):
     y = np.empty_like(rows)
     y.flags.writeable = False
-    with pytest.raises(TypeError, match="'output' is written, and the ndarray given for it is read-only"):
+    with pytest.raises(TypeError, match="'output' is written, but the ndarray given for it is read-only"):
         host.rmsnorm_fwd(rows, weight, out=y)
     rows.flags.writeable = False
     assert host.rmsnorm_fwd(rows, weight).shape == rows.shape
@@ -156,7 +156,7 @@ def test_a_prepared_call_takes_tensors_of_the_same_form_alone(host, rows, weight
     ]:
         with pytest.raises(ValueError, match=f"tensor 1 has {words}"):
             prepared(wrong, weight, out=y)
-    with pytest.raises(ValueError, match="tensor 4 is given, and was absent"):
+    with pytest.raises(ValueError, match="tensor 4 is given, but was absent before"):
         prepared(rows, weight, out=(y, np.empty(6, np.float32)))
     with pytest.raises(TypeError, match="attributes were fixed"):
         prepared(rows, weight, out=y, eps=1e-3)
@@ -272,8 +272,8 @@ def test_strides_without_a_step_do_not_count(host):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (np.ones(3, ">f4"), "'input': the ndarray given for it does not give its data"),
-        (np.array([object()]), "'input': the ndarray given for it does not give its data"),
+        (np.ones(3, ">f4"), "'input': the ndarray given for it does not provide its data"),
+        (np.array([object()]), "'input': the ndarray given for it does not provide its data"),
         (np.ma.masked_array([1.0, 2.0], [True, False]), "expected a tensor"),
     ],
 )
@@ -301,7 +301,7 @@ def test_blocks_of_policies_that_overlap_are_refused(host):
     first, second = host.policy(prefer="reference"), host.policy(prefer="vendor")
     first.__enter__()
     second.__enter__()
-    with pytest.raises(RuntimeError, match="another one that began after it"):
+    with pytest.raises(RuntimeError, match="a later block on this thread"):
         first.__exit__(None, None, None)
     second.__exit__(None, None, None)
     first.__exit__(None, None, None)

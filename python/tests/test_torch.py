@@ -59,9 +59,9 @@ def test_a_tensor_without_memory_is_refused(host, rows):
     prepared = host.gelu.prepare(rows)
     emptied = torch.ones_like(rows)
     emptied.untyped_storage().resize_(0)
-    with pytest.raises(ValueError, match="tensor 1 has elements and no data"):
+    with pytest.raises(ValueError, match="tensor 1 has elements but no data"):
         prepared(emptied)
-    with pytest.raises(ValueError, match="tensor 2 has elements and no data"):
+    with pytest.raises(ValueError, match="tensor 2 has elements but no data"):
         prepared(rows, out=emptied)
 
 

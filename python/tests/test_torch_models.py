@@ -98,7 +98,7 @@ def test_a_layer_that_computes_something_else_is_left_alone_and_said():
     used = opdock.torch.use(model)
     left = [place for place in used.places if not place.ops]
     assert {place.kind for place in left} == {"GELUActivation"}
-    assert "it computes something else than gelu or qgelu" in str(left[0])
+    assert "its results differ from gelu or qgelu" in str(left[0])
     used.undo()
 
     class RMSNorm(torch.nn.Module):  # only the name is the same
@@ -184,7 +184,7 @@ def test_trying_changes_nothing_of_the_program():
     replaced = torch.nn.SiLU()
     replaced.forward = lambda x: x
     with opdock.torch.use(torch.nn.Sequential(replaced, torch.nn.ReLU(inplace=True))) as used:
-        assert [place.why for place in used.places] == ["its forward is replaced already"]
+        assert [place.why for place in used.places] == ["its forward is already replaced"]
     with pytest.raises(ValueError, match="no memory yet"):
         opdock.torch.use(torch.nn.Linear(2, 2, device="meta"))
     with pytest.raises(TypeError, match="lists of names"):
@@ -221,7 +221,7 @@ def test_one_model_of_two_is_changed_and_uses_nest():
     with opdock.torch.use(one) as outer:
         expected = step(other, inputs)
         with opdock.torch.use(one) as inner:
-            assert {place.why for place in inner.places if not place.ops} == {"its forward is replaced already"}
+            assert {place.why for place in inner.places if not place.ops} == {"its forward is already replaced"}
             step(one, inputs)
         with opdock.torch.use(other):
             torch.testing.assert_close(step(other, inputs), expected, rtol=1e-4, atol=1e-5)
@@ -504,7 +504,7 @@ def test_the_loss_without_logits(monkeypatch):
         model.train()
         assert model(inputs["input_ids"], labels=inputs["labels"]).logits is None
         assert model(**inputs, return_dict=False)[1] is not None
-    for name, why in {"Gemma2": "it caps its logits", "Bert": "no causal language model"}.items():
+    for name, why in {"Gemma2": "it caps its logits", "Bert": "not a causal language model"}.items():
         with pytest.raises(ValueError, match=why):
             opdock.torch.use(make(name), linear_cross_entropy=True)
     mixtral = {**_few_keys, "num_local_experts": 2, "output_router_logits": True}
@@ -515,7 +515,7 @@ def test_the_loss_without_logits(monkeypatch):
     plain = type(model).forward
     other = type("Scaled", (type(model),), {"forward": lambda self, **named: _scaled(plain(self, **named))})
     model.__class__ = other
-    with pytest.raises(ValueError, match="its loss is another one"):
+    with pytest.raises(ValueError, match="its loss is a different one"):
         opdock.torch.use(model, linear_cross_entropy=True)
 
 
@@ -538,7 +538,7 @@ def test_linear_cross_entropy_is_the_product_and_then_the_loss():
     halves = torch.full((8192, 32), 20.0).half(), (torch.randn(50, 32) * 0.01).half().requires_grad_()
     mean = opdock.torch.linear_cross_entropy(*halves, torch.zeros(8192, dtype=torch.long))
     assert torch.autograd.grad(mean, halves[1])[0].isfinite().all()
-    with pytest.raises(ValueError, match="reduction is one of sum, mean"):
+    with pytest.raises(ValueError, match="reduction must be one of sum, mean"):
         opdock.torch.linear_cross_entropy(hidden, weight, target, reduction="none")
     with torch.no_grad():
         assert opdock.torch.linear_cross_entropy(hidden, weight, target).isfinite()
@@ -578,10 +578,10 @@ def test_torchs_own_ops_are_computed_by_the_host_and_torchs_again(device):
     with opdock.torch.enable(unused=["mm"], device=device) as enabled:
         assert "mm" not in enabled.calls
     with opdock.torch.enable(["silu", "silu"], device=device):
-        with pytest.raises(ValueError, match=f"'silu' is enabled already for {device}"):
+        with pytest.raises(ValueError, match=f"'silu' is already enabled for {device}"):
             opdock.torch.enable(device=device)
         F.silu(x)
-    with pytest.raises(ValueError, match="nothing for torch's op 'conv2d'; it has something for silu"):
+    with pytest.raises(ValueError, match="no counterpart of torch's op 'conv2d'; it has counterparts of silu"):
         opdock.torch.enable(["conv2d"])
     with pytest.raises(ValueError, match="devices of type 'meta'"):
         opdock.torch.enable(["silu"], device="meta")

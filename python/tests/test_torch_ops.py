@@ -354,7 +354,7 @@ def test_a_gradient_that_nothing_computes_is_an_error():
 def test_other_ways_to_gradients_are_refused_or_work():
     x = rand(3, 8)
     for transform in (lambda f: torch.func.grad(f)(x), lambda f: torch.func.jvp(f, (x,), (x,))):
-        with pytest.raises(RuntimeError, match="no rules for torch.func's grad"):
+        with pytest.raises(RuntimeError, match="does not support torch.func's grad"):
             transform(lambda x: ops.gelu(x).sum())
     with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="jvp"):
         ops.gelu(torch.autograd.forward_ad.make_dual(x, x))
@@ -429,10 +429,10 @@ def test_tensors_without_data_are_checked_as_others_are():
     for call, message in [
         (
             lambda: ops.gelu(torch.zeros(3, dtype=torch.int32, **meta)),
-            "int32, and f64 or f32 or f16 or bf16 was expected",
+            "int32, expected f64 or f32 or f16 or bf16",
         ),
-        (lambda: ops.mul(torch.zeros(3, **meta), torch.zeros(3, dtype=torch.float16, **meta)), "and f32 was expected"),
-        (lambda: ops.cross_entropy_fwd(torch.zeros(3, 8, **meta), torch.zeros(3, **meta)), "and i64 was expected"),
+        (lambda: ops.mul(torch.zeros(3, **meta), torch.zeros(3, dtype=torch.float16, **meta)), "expected f32"),
+        (lambda: ops.cross_entropy_fwd(torch.zeros(3, 8, **meta), torch.zeros(3, **meta)), "expected i64"),
         (lambda: ops.fused_rope_fwd(torch.zeros(9, 2, 3, 8, **meta), torch.zeros(8, 1, 1, 8, **meta)), "m >= s"),
         (
             lambda: ops.scaled_masked_softmax_fwd(
@@ -492,7 +492,7 @@ def test_nothing_of_a_refused_call_is_kept():
 
     x = torch.zeros(1 << 20, dtype=torch.complex64)
     for round in range(40):
-        with pytest.raises(RuntimeError, match="op 'gelu': 'input' has a dtype that ops do not take"):
+        with pytest.raises(RuntimeError, match="op 'gelu': 'input' has a dtype that ops do not support"):
             ops.gelu(x.clone())
         with pytest.raises(RuntimeError, match="'inputs' has a dtype"):
             ops.multi_tensor_l2norm([torch.ones(1 << 18), x.clone(), torch.ones(1 << 18)])

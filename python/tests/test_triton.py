@@ -116,7 +116,7 @@ WRONG = [
     (
         "  tiny.scale:",
         "  tiny.scale: {}\n  tiny.scale:",
-        r"tiny.yaml:9:3: the key 'tiny.scale' stands here a second time",
+        r"tiny.yaml:9:3: the key 'tiny.scale' is given twice",
     ),
     (
         "stride: stride_x_n",
@@ -145,7 +145,7 @@ WRONG = [
     (
         "BLOCK: 256",
         "BLOCK: n",
-        r"tiny.yaml:20:\d+: a constexpr has to be known .* 'n' may be any number: make it a knob",
+        r"tiny.yaml:20:\d+: a constexpr must be known .* 'n' may be any number: make it a knob",
     ),
     ("sm_90", "sm90", r"tiny.yaml:5:17: unknown architecture 'sm90'"),
     (
@@ -167,7 +167,7 @@ def test_an_op_that_nobody_knows_needs_a_signature(folder):
     text = (
         "schema: opdock.triton/1\nname: a\nversion: '1'\nvendor: a\narchitectures: sm_90\nops:\n  gelo: {kernels: []}\n"
     )
-    with pytest.raises(DescriptionError, match=r"tiny.yaml:7:3: 'gelo' is no standard op; did you mean 'gelu'\?"):
+    with pytest.raises(DescriptionError, match=r"tiny.yaml:7:3: 'gelo' is not a standard op; did you mean 'gelu'\?"):
         build(written(folder, text), folder / "wrong")
 
 
@@ -296,11 +296,11 @@ def test_a_condition_that_the_call_decides_is_compiled_for_both(folder, tmp_path
 
 def test_a_constexpr_that_a_call_decides_has_to_be_true_or_false(folder):
     for value in ("n % BLOCK", "n > 4 ? 2 : 0", "n + (n > 4)"):
-        with pytest.raises(DescriptionError, match="a constexpr has to be known when the plugin is built"):
+        with pytest.raises(DescriptionError, match="a constexpr must be known when the plugin is built"):
             jobs_of(folder, TILED.replace("n % BLOCK == 0", f"'{value}'"))
     for value in ("n > 4 && n < 9", "n > 4 || n < 2", "(n > 4) == 1", "n > 4 ? n < 9 : n < 2"):
         jobs_of(folder, TILED.replace("n % BLOCK == 0", f"'{value}'"))
-    with pytest.raises(DescriptionError, match="a constexpr has to be known"):
+    with pytest.raises(DescriptionError, match="a constexpr must be known"):
         jobs_of(
             folder,
             TILED.replace("product: {", "product: {num_warps: 4, ").replace("when:", "num_warps: n\n      when:"),
@@ -469,7 +469,7 @@ def test_code_for_other_devices_and_too_much_shared_memory_are_reasons(folder, t
     file = written(folder, text)
     driver = Driver(build(file, tmp_path / "both"), tmp_path)
     why = driver.run("plugin-ls", "--why", "tiny.hungry", "--device", "cuda", "--shape", "x=f16[256,256]")
-    assert "bytes of shared memory, and the device has 65536" in why
+    assert "bytes of shared memory, but the device has 65536" in why
     driver = Driver(build(file, tmp_path / "old", architectures=["sm_80"]), tmp_path)
     why = driver.run("plugin-ls", "--why", "tiny.hungry", "--device", "cuda", code=1)
     assert "it runs on sm_80, sm_86, sm_87 or sm_89, not on sm_90" in why
@@ -510,6 +510,6 @@ def test_the_command_says_what_is_wrong(folder):
     done = subprocess.run([*command, "triton", "build", file], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        done.stderr == f"opdock: {file}:7:1: unknown field 'opps'; did you mean 'ops'? Known are schema, name, "
+        done.stderr == f"opdock: {file}:7:1: unknown field 'opps'; did you mean 'ops'? Known fields are schema, name, "
         "version, vendor, priority, tune_version, architectures, python, dtypes, deterministic, ops.\n"
     )

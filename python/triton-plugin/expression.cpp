@@ -168,7 +168,7 @@ double evaluate(const Expression &expression, std::span<const double> variables)
 std::int64_t evaluate_integer(const Expression &expression, std::span<const double> variables) {
     const double value = std::floor(evaluate(expression, variables));
     if (!(std::fabs(value) < 9.2e18)) {
-        throw Failure(OPDOCK_UNSUPPORTED, "'" + expression.text + "' is no integer of 64 bits for this call");
+        throw Failure(OPDOCK_UNSUPPORTED, "'" + expression.text + "' is not a 64-bit integer for this call");
     }
     return static_cast<std::int64_t>(value);
 }

@@ -44,7 +44,7 @@ Driver::Grid grid_of(const Launch &launch, const std::vector<double> &values) {
         const std::int64_t size = evaluate_integer(launch.grid[i], values);
         if (size < 0 || size > most[i]) {
             decline("the grid of " + launch.function + ", '" + launch.grid[i].text + "', is " + std::to_string(size) +
-                    ", and at most " + std::to_string(most[i]) + " blocks are possible");
+                    ", but at most " + std::to_string(most[i]) + " blocks are possible");
         }
         grid[i] = static_cast<unsigned>(size);
     }
@@ -75,7 +75,7 @@ void store(const Parameter &parameter, double value, char *to) {
     if constexpr (sizeof(Number) < sizeof(std::int64_t)) {
         if (rounded < static_cast<double>(std::numeric_limits<Number>::min()) ||
             rounded > static_cast<double>(std::numeric_limits<Number>::max())) {
-            decline("the argument " + parameter.name + " is " + std::to_string(rounded) + ", and was compiled as " +
+            decline("the argument " + parameter.name + " is " + std::to_string(rounded) + ", but was compiled as " +
                     std::to_string(8 * sizeof(Number)) + " bits");
         }
     }

@@ -29,7 +29,7 @@ const Plugin &plugin() {
         auto read = std::make_unique<Plugin>();
         read->data = {reinterpret_cast<const char *>(const_cast<const Place *>(&place)) + place.distance, place.size};
         if (place.size == 0) {
-            throw std::runtime_error("this plugin has no kernels: `opdock triton build` makes plugins of it");
+            throw std::runtime_error("this plugin has no kernels: `opdock triton build` makes plugins from it");
         }
         read->description = read_description(read->data);
         for (const Implementation &one : read->description.implementations) {
@@ -51,7 +51,7 @@ Status is_available(const Device &device) {
         const bool serves = std::find(one.serves.begin(), one.serves.end(), name) != one.serves.end();
         if (serves && one.toolkit > driver.cuda_major()) {
             return unsupported("the code for " + one.name + " was made by CUDA " + std::to_string(one.toolkit) +
-                               ", and the driver is for CUDA " + std::to_string(driver.cuda_major()) +
+                               ", but the driver is for CUDA " + std::to_string(driver.cuda_major()) +
                                "; a newer driver is needed");
         }
     }

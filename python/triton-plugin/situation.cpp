@@ -128,7 +128,7 @@ double Situation::row_stride(const Variable &variable) const {
         if (stride == 0) {
             stride = tensor->strides[axis];
         } else if (tensor->strides[axis] != next) {
-            decline("the leading dims of '" + variable.name + "' do not follow each other evenly in memory");
+            decline("the strides of the leading dims of '" + variable.name + "' cannot be merged into one");
         }
         next = tensor->strides[axis] * size;
     }
@@ -198,7 +198,7 @@ std::string Situation::why_not(const Launch &launch, const Variant &variant) con
     }
     for (const std::int64_t place : variant.divisible) {
         if (std::fmod(value(place), 16) != 0) {
-            return text(place) + ", no multiple of 16";
+            return text(place) + ", not a multiple of 16";
         }
     }
     return {};
@@ -207,7 +207,7 @@ std::string Situation::why_not(const Launch &launch, const Variant &variant) con
 std::string Situation::why_not(const Kernel &kernel) const {
     const opdock_device_properties *device = problem_.device_properties();
     if (device != nullptr && device->shared_memory != 0 && kernel.shared_bytes > device->shared_memory) {
-        return "a block needs " + std::to_string(kernel.shared_bytes) + " bytes of shared memory, and the device has " +
+        return "a block needs " + std::to_string(kernel.shared_bytes) + " bytes of shared memory, but the device has " +
                std::to_string(device->shared_memory);
     }
     return {};

@@ -149,7 +149,7 @@ struct Unknown {
 constexpr Unknown unknowns[] = {
     {"required flag", "implementation 'vendor.odd' for op 'abi.scale' is left out: its required_flags 0x80000000"},
     {"kind", "implementation 'vendor.odd' for op 'abi.scale' is left out: kind is 77"},
-    {"dtypes", "implementation 'vendor.odd' for op 'abi.scale' is left out: dtypes 'f32|f6e9': 'f6e9' is no dtype"},
+    {"dtypes", "implementation 'vendor.odd' for op 'abi.scale' is left out: dtypes 'f32|f6e9': 'f6e9' is not a dtype"},
     {"knob", "implementation 'vendor.odd' for op 'abi.scale' is left out: knob 'block'"},
     {"required flag of an op", "op 'abi.odd' is left out: required_flags 0x80000000"},
     {"dtype of a signature", "op 'abi.odd' is left out: signature, column"},

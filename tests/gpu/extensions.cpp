@@ -36,7 +36,7 @@ struct OpensGate {
 
 bool is_captured(cudaStream_t stream) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    check_cuda("asking whether a stream is captured", cudaStreamIsCapturing(stream, &status));
+    check_cuda("querying whether a stream is captured", cudaStreamIsCapturing(stream, &status));
     return status != cudaStreamCaptureStatusNone;
 }
 

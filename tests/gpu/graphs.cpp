@@ -244,7 +244,7 @@ int run(const Request &request) {
     const DLDevice device = host.device(request.device);
     check_cuda("choosing the device", cudaSetDevice(device.device_id));
     cudaStream_t stream = nullptr;
-    check_cuda("making a stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    check_cuda("creating a stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
     json document = {{"impl_id", request.impl}, {"device", request.device}, {"ops", json::array()}};
     size_t same = 0;

@@ -93,8 +93,8 @@ Request request_of(const std::vector<std::string> &arguments) {
 class Stopwatch {
   public:
     explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
-        check_cuda("making an event", cudaEventCreate(&begin_));
-        check_cuda("making an event", cudaEventCreate(&end_));
+        check_cuda("creating an event", cudaEventCreate(&begin_));
+        check_cuda("creating an event", cudaEventCreate(&end_));
     }
     Stopwatch(const Stopwatch &) = delete;
     Stopwatch &operator=(const Stopwatch &) = delete;
@@ -239,7 +239,7 @@ int run(const Request &request) {
     const DLDevice device = host.device(request.device);
     check_cuda("choosing the device", cudaSetDevice(device.device_id));
     cudaStream_t stream = nullptr;
-    check_cuda("making a stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    check_cuda("creating a stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
     const Op of = op_of(request);
     const opdock::op_call::Job job = opdock::op_call::job_of(host, {of.name, request.impl, of.inputs, of.attributes});

@@ -63,7 +63,7 @@ def on_terminal(command, folder, environment):
         shown += piece
         if shown.endswith(b": "):
             line = shown.splitlines()[-1].lower()
-            os.write(terminal, b"correct horse\n" if b"passphrase" in line or b"same again" in line else b"\n")
+            os.write(terminal, b"correct horse\n" if b"passphrase" in line else b"\n")
     os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(errors="replace")
 

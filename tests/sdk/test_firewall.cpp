@@ -98,7 +98,7 @@ TEST_CASE("what is not an exception does not get out either") {
 TEST_CASE("a mistake in the kernel's indices is a failure that says what was read") {
     const FakeHost host;
     CHECK(run(host, kernel<&reads_the_wrong_dtype>) == OPDOCK_FAILED);
-    CHECK(host.failures == Messages{"the implementation reads input 0, and the call has 0"});
+    CHECK(host.failures == Messages{"the implementation reads input 0, but the call has 0"});
 }
 
 TEST_CASE("the message of an op called from a kernel is not overwritten") {

@@ -89,15 +89,15 @@ TEST_CASE("reading what is not there, or as what it is not, throws a sentence th
     made.input(x, &data).attribute(OPDOCK_VALUE_INT, 3).knob(1);
     const opdock::Call call = made.view();
 
-    CHECK_THROWS_WITH((void)call.input(1), "the implementation reads input 1, and the call has 1");
-    CHECK_THROWS_WITH((void)call.output<float>(0), "the implementation reads output 0, and the call has 0");
-    CHECK_THROWS_WITH((void)call.get_float(0), "the implementation reads attribute 0 as float, and it is int");
-    CHECK_THROWS_WITH((void)call.get_int(1), "the implementation reads attribute 1, and the call has 1");
-    CHECK_THROWS_WITH((void)call.knob(1), "the implementation reads knob 1, and the call has 1");
-    CHECK_THROWS_WITH((void)call.input<const float>(0), "the implementation reads input 0 as f32, and it is bf16");
-    CHECK_THROWS_WITH((void)call.input<const double>(0), "the implementation reads input 0 as f64, and it is bf16");
+    CHECK_THROWS_WITH((void)call.input(1), "the implementation reads input 1, but the call has 1");
+    CHECK_THROWS_WITH((void)call.output<float>(0), "the implementation reads output 0, but the call has 0");
+    CHECK_THROWS_WITH((void)call.get_float(0), "the implementation reads attribute 0 as float, but it is int");
+    CHECK_THROWS_WITH((void)call.get_int(1), "the implementation reads attribute 1, but the call has 1");
+    CHECK_THROWS_WITH((void)call.knob(1), "the implementation reads knob 1, but the call has 1");
+    CHECK_THROWS_WITH((void)call.input<const float>(0), "the implementation reads input 0 as f32, but it is bf16");
+    CHECK_THROWS_WITH((void)call.input<const double>(0), "the implementation reads input 0 as f64, but it is bf16");
     CHECK_THROWS_WITH((void)call.input<const opdock::bfloat16_t>(0, 1),
-                      "the implementation reads tensor of the list 1, and the call has 1");
+                      "the implementation reads tensor of the list 1, but the call has 1");
 }
 
 TEST_CASE("bytes fit every dtype of one byte, so that masks, bools and fp8 can be read") {

@@ -49,7 +49,7 @@ void expect_served(MadeHost &host, const char *who, ChildReport &report) {
 void expect_few_warnings(const MadeHost &host, ChildReport &report) {
     std::int64_t of_cache = host.logged("The cache of scanned plugins is not used");
     std::int64_t of_probe = host.logged("is opened without being tried");
-    std::int64_t of_journal = host.logged("The journal of plugins that are opened is not kept");
+    std::int64_t of_journal = host.logged("The journal of opened plugins is not kept");
     std::int64_t all = host.logged("[warning] ") + host.logged("[error] ");
     if (of_cache > 1 || of_probe > 1 || of_journal > 1 || all != of_cache + of_probe + of_journal) {
         std::string lines;

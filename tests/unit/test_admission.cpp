@@ -188,7 +188,8 @@ TEST_CASE("which plugins are defaults is enforced, set and listed as trust is") 
     const nlohmann::json policy = by_file.host->describe()["policy"];
     CHECK(policy["default_plugins"] == nlohmann::json{"usurper"});
     CHECK(policy["sources"]["default_plugins"] == file + ":1:1");
-    CHECK(contains(message_of([&] { (void)by_file.host.policy("default_plugins", "usurper"); }), "is not a program's"));
+    CHECK(contains(message_of([&] { (void)by_file.host.policy("default_plugins", "usurper"); }),
+                   "cannot be set by a program"));
 }
 
 TEST_CASE("flagos does not mean a stranger's plugin whose note says vendor cuda") {
@@ -299,8 +300,8 @@ TEST_CASE("an impl_id of opdock's own plugin is opdock's, though another plugin 
         Machine machine(fixture("takes_default_id"), own.path());
         CHECK(machine.added() == 300);
         CHECK(machine.plugin("adder")["warnings"].empty());
-        CHECK(
-            contains(machine.warning("aaa-taker"), "plugin 'adder' registers this impl_id as well, and is of opdock"));
+        CHECK(contains(machine.warning("aaa-taker"),
+                       "plugin 'adder' registers this impl_id as well, and is part of opdock"));
         CHECK(machine.host.logged("'Default.Adder' for op 'fixture.add' is left out") == 1);
     }
     SUBCASE("though it is denied") {
@@ -431,12 +432,12 @@ TEST_CASE("why one plugin has an impl_id and not another is told by what decided
     const std::string programs = "is the program's own";
     CHECK(contains(said(found, found_acme, "vendor.acme"), second_wins(by_name)));
     CHECK(contains(said(found_acme, found, "vendor.acme"), first_wins(by_name)));
-    CHECK(contains(said(found, {"gamma", Standing::own}, "vendor.acme"), second_wins("is of opdock itself")));
+    CHECK(contains(said(found, {"gamma", Standing::own}, "vendor.acme"), second_wins("is part of opdock itself")));
     CHECK(contains(said(found_acme, {"gamma", Standing::own}, "vendor.acme"), first_wins(by_name)));
     CHECK(contains(said({"acme", Standing::own}, found, "vendor.acme"), first_wins(by_name)));
-    CHECK(contains(said({"gamma", Standing::own}, found, "vendor.acme"), first_wins("is of opdock itself")));
+    CHECK(contains(said({"gamma", Standing::own}, found, "vendor.acme"), first_wins("is part of opdock itself")));
     CHECK(contains(said(found, {"gamma", Standing::beside}, "vendor.acme"),
-                   second_wins("lies in opdock's own folder of plugins")));
+                   second_wins("is in opdock's own folder of plugins")));
     CHECK(contains(said(found, {"gamma", Standing::trusted}, "vendor.acme"),
                    second_wins("is signed with a trusted key or listed by its digest")));
     CHECK(contains(said({"acme", Standing::trusted}, found_acme, "vendor.acme"),
@@ -483,7 +484,7 @@ TEST_CASE("the id of opdock's own plugin is not taken by one found before, unles
     const nlohmann::json explained = machine.host->explain("fixture.add", "cpu", nullptr, nullptr);
     CHECK(explained["chain"].size() == 1);
     CHECK(explained["dropped"].empty());
-    CHECK(machine.host.logged("plugin id 'adder' is that of opdock's own") == 1);
+    CHECK(machine.host.logged("plugin id 'adder' is the id of opdock's own") == 1);
     CHECK(machine.plugin("adder")["status"] == "skipped"); // listed first, in the order of the search
 
     Machine named(fixture("takes_plugin_id"), own.path(), {{"PLUGIN_DEFAULT_PLUGINS", "usurper"}});
@@ -515,7 +516,7 @@ TEST_CASE("an op that bears a vendor's name is the vendor's, though another plug
         CHECK(machine.plugin("fancy")["warnings"].empty());
         const std::string warning = machine.warning("aaa-fancy");
         CHECK(contains(warning, "op 'acme.fancy': the signature of plugin"));
-        CHECK(contains(warning, "It does without the op"));
+        CHECK(contains(warning, "The op and its implementations are left out"));
         CHECK(contains(warning, "name of"));
     }
 }
@@ -526,7 +527,7 @@ TEST_CASE("a contradicting signature is rejected where the op is nobody's, and o
     const Plugins own{"default_adder"};
     Machine machine(fixture("other_signature") + "," + fixture("scaler"), own.path());
     CHECK(machine.added() == 300);
-    CHECK(contains(machine.warning("acme-other"), "as plugin 'adder' is of opdock itself"));
+    CHECK(contains(machine.warning("acme-other"), "because plugin 'adder' is part of opdock itself"));
 }
 
 namespace {
@@ -634,7 +635,7 @@ TEST_CASE("what the signatures of all plugins have together is limited, and what
     const std::string other = "other.op(x: T[a]) -> (o: T[a]) where T in f32|f16";
     crowd.catalog.signature_bytes = core::max_declared_bytes_of_all - other.size() + 1;
     CHECK(contains(crowd.add("c", other, 1, "f16"),
-                   "its signatures have 49 bytes beside the 16777168 of what is loaded already; at most 16777216"));
+                   "its signatures have 49 bytes in addition to the 16777168 already loaded; at most 16777216"));
     CHECK(crowd.add("d", one, 1, "f32").empty());
     CHECK(crowd.add("e", other, 1, "f16", core::Standing::own).empty());
     crowd.catalog.remove("other.op", "e");
@@ -802,7 +803,7 @@ TEST_CASE("opdock's own folder provides a device type before plugins that were f
     own.add("registers_everything", "libown_npu.so"); // a name that no other test uses in this process
     Machine machine(fixture("takes_npu"), own.path());
     CHECK(machine.plugin("everything")["warnings"].empty());
-    CHECK(contains(machine.warning("aaa-npu"), "as plugin 'everything' lies in opdock's own folder of plugins"));
+    CHECK(contains(machine.warning("aaa-npu"), "because plugin 'everything' is in opdock's own folder of plugins"));
     const nlohmann::json op = machine.host->describe()["ops"][0];
     REQUIRE(op["implementations"].size() == 1);
     CHECK(op["implementations"][0]["plugin"] == "everything");
@@ -832,5 +833,5 @@ TEST_CASE("a provider that may be in use stays when a better one is loaded") {
     Machine machine(fixture("takes_npu"), own.path(), {{"PLUGIN_MODULES_ONLY", "1"}});
     machine.host->load(own.path() + "/libown_npu.so");
     CHECK(machine.plugin("aaa-npu")["warnings"].empty());
-    CHECK(contains(machine.warning("everything"), "It does not provide the type"));
+    CHECK(contains(machine.warning("everything"), "The type and its implementations are left out"));
 }

@@ -367,7 +367,7 @@ TEST_CASE("impossible shapes are refused before anything is computed from them")
     opdock_args args = one.args();
     args.inputs = &input;
     CHECK(error_of([&] { bind(signature, args); }) ==
-          "op 'f': input 'x' has 1 dim and no shape (DLTensor.shape is null)");
+          "op 'f': input 'x' has 1 dim but no shape (DLTensor.shape is null)");
     shapeless.ndim = -1;
     CHECK(error_of([&] { bind(signature, args); }) == "op 'f': input 'x' has -1 dims, expected 0 to 8");
 }
@@ -525,7 +525,8 @@ TEST_CASE("NONE takes the default, and is an error where there is none") {
 TEST_CASE("unknown, duplicate and extra attributes are errors") {
     CallArguments unknown = rmsnorm();
     unknown.attribute("epsilon", value(1e-6));
-    CHECK(rmsnorm_error(unknown) == "op 'rmsnorm_fwd': unknown attribute 'epsilon'; it has eps, zero_centered_gamma");
+    CHECK(rmsnorm_error(unknown) ==
+          "op 'rmsnorm_fwd': unknown attribute 'epsilon'; the op has eps, zero_centered_gamma");
     CallArguments twice = rmsnorm();
     twice.attribute("eps", value(1e-6)).attribute("eps", value(1e-6));
     CHECK(rmsnorm_error(twice) == "op 'rmsnorm_fwd': attribute 'eps' is given twice");
@@ -534,7 +535,7 @@ TEST_CASE("unknown, duplicate and extra attributes are errors") {
     CHECK(rmsnorm_error(many) == "op 'rmsnorm_fwd': got 3 attributes, expected at most 2");
     CallArguments none;
     none.in(OPDOCK_F32, {4}).out(OPDOCK_F32, {4}).attribute("eps", value(1));
-    CHECK(bind_error(OPDOCK_OP_GELU, none) == "op 'gelu': unknown attribute 'eps'; it has none");
+    CHECK(bind_error(OPDOCK_OP_GELU, none) == "op 'gelu': unknown attribute 'eps'; the op has none");
 }
 
 TEST_CASE("an attribute's content is checked") {
@@ -548,9 +549,9 @@ TEST_CASE("an attribute's content is checked") {
     text.count = 3; // need not be terminated there
     CHECK(error("s", text) == "no error");
     text.count = 5;
-    CHECK(error("s", text) == "op 'f': attribute 's' is not a string of 5 bytes, none of them NUL");
+    CHECK(error("s", text) == "op 'f': attribute 's' is not a string of 5 bytes without NUL");
     text.as.s = nullptr;
-    CHECK(error("s", text) == "op 'f': attribute 's' is not a string of 5 bytes, none of them NUL");
+    CHECK(error("s", text) == "op 'f': attribute 's' is not a string of 5 bytes without NUL");
     opdock_value list = value(std::vector<int64_t>{});
     list.count = 2;
     list.as.ints = nullptr;
@@ -611,9 +612,9 @@ TEST_CASE("lists of floats and strings are given or their default, optional attr
     CHECK(error("f", value(std::vector<int64_t>{1})) == "op 'f': attribute 'f' is of type int[], expected float[]");
     CHECK(error("o", value("text")) == "op 'f': attribute 'o' is of type string, expected float");
     CHECK(error("s", value(std::vector<opdock_text>{{"a", 1}, {"b", 2}})) ==
-          "op 'f': attribute 's' has in place 1 no string of 2 bytes, none of them NUL");
+          "op 'f': attribute 's' has at index 1 no string of 2 bytes without NUL");
     CHECK(error("s", value(std::vector<opdock_text>{{"a", 2}, {"b", 1}})) ==
-          "op 'f': attribute 's' has in place 0 no string of 2 bytes, none of them NUL");
+          "op 'f': attribute 's' has at index 0 no string of 2 bytes without NUL");
     opdock_value null = value(std::vector<opdock_text>{});
     null.count = 2;
     null.as.strings = nullptr;
@@ -660,7 +661,7 @@ TEST_CASE("without a tensor that tells, the arguments name the device") {
     call.in(OPDOCK_F32, {1});
     opdock_args &args = call.args();
     CHECK(error_of([&] { bind(signature, args); }) ==
-          "op 'f': no tensor of this call tells the device; set opdock_args.device");
+          "op 'f': no tensor of this call determines the device; set opdock_args.device");
     args.device = cuda1;
     CHECK(bind(signature, args).device.device_id == 1);
 }
@@ -684,7 +685,7 @@ TEST_CASE("a device type of newer DLPack is passed on, and 0 is none") {
 TEST_CASE("null data is an error exactly when there are elements") {
     CallArguments call = rmsnorm();
     call.input(1).address = 0;
-    CHECK(rmsnorm_error(call) == "op 'rmsnorm_fwd': input 'weight' has elements and no data (DLTensor.data is null)");
+    CHECK(rmsnorm_error(call) == "op 'rmsnorm_fwd': input 'weight' has elements but no data (DLTensor.data is null)");
     CHECK(bind_error(OPDOCK_OP_RMSNORM_FWD, call, Pointing::optional) == "no error");
     CallArguments empty = rmsnorm({0});
     empty.input(0).address = empty.output(0).address = empty.output(1).address = 0;

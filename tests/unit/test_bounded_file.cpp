@@ -32,9 +32,9 @@ TEST_CASE("a configuration file is read whole, up to its limit") {
 TEST_CASE("a file beyond the limit is an error that says where the limit is") {
     const TemporaryDirectory directory;
     const std::string path = directory.write("file", "abc\ndefg\nh").string();
-    CHECK(message_of([&] { read(path, 6); }) == path + ":2:3: the file goes on after 6 bytes; shorten it");
-    CHECK(message_of([&] { read(path, 3); }) == path + ":1:4: the file goes on after 3 bytes; shorten it");
-    CHECK(message_of([&] { read(path, 4); }) == path + ":2:1: the file goes on after 4 bytes; shorten it");
+    CHECK(message_of([&] { read(path, 6); }) == path + ":2:3: the file is longer than 6 bytes; shorten it");
+    CHECK(message_of([&] { read(path, 3); }) == path + ":1:4: the file is longer than 3 bytes; shorten it");
+    CHECK(message_of([&] { read(path, 4); }) == path + ":2:1: the file is longer than 4 bytes; shorten it");
 }
 
 TEST_CASE("a huge sparse file is refused without reading it all") {

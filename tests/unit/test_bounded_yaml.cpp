@@ -95,8 +95,8 @@ TEST_CASE("what has no place in a configuration file is an error with line and c
         const char *text, *message;
     } cases[] = {
         {"a: b\nc: *x\n", "f.yaml:2:4: an alias (*name) without its anchor (&name) before it"},
-        {"a: &x [b, *x]\n", "f.yaml:1:11: an alias (*name) inside of the value that it names; write the value out"},
-        {"a: &x b\n<<: *x\n", "f.yaml:2:1: '<<' takes in a map, or a list of maps"},
+        {"a: &x [b, *x]\n", "f.yaml:1:11: an alias (*name) inside the value that it names; write the value out"},
+        {"a: &x b\n<<: *x\n", "f.yaml:2:1: '<<' merges a map, or a list of maps"},
         {"a: &x {b: 1}\n? *x\n: c\n", "f.yaml:2:3: expected a plain name as key, found a list, a map or nothing"},
         {"a: !!str b\n", "f.yaml:1:4: a tag is not allowed: remove 'tag:yaml.org,2002:str'"},
         {"a: !local [b]\n", "f.yaml:1:4: a tag is not allowed: remove '!local'"},
@@ -205,7 +205,7 @@ TEST_CASE("what aliases come to is within the limits of what is written out") {
     }
     CHECK(parse(long_texts).items.size() == 33);
     CHECK(refusal(long_texts + "- *a\n") ==
-          "f.yaml:34:3: aliases (*name) come to more than 262144 bytes of text; shorten it");
+          "f.yaml:34:3: aliases (*name) expand to more than 262144 bytes of text; shorten it");
 }
 
 TEST_CASE("a NUL byte is an error, not the end of the text") {
@@ -292,14 +292,13 @@ TEST_CASE("closing brackets in comments hide no depth from the reader") {
 
 TEST_CASE("each limit has its error") {
     CHECK(refusal(filled("a: b # 3456789 123456789 123456789\n", most_yaml_bytes + 100))
-              .find("the text goes on after 262144 bytes; shorten it") != std::string::npos);
+              .find("the text is longer than 262144 bytes; shorten it") != std::string::npos);
     CHECK(refusal("a: " + std::string(most_yaml_line_bytes, 'b')) ==
           "f.yaml:1:16385: the line is longer than 16384 bytes; break it");
     CHECK(refusal(std::string(most_yaml_lines, '\n')) ==
           "f.yaml:40001:1: the text has more than 40000 lines; shorten it");
     CHECK(refusal(filled("[]\n", most_yaml_bytes)) ==
-          "f.yaml:8193:1: more than 16384 of [ ] { } , in one text; write long "
-          "lists with one entry on a line");
+          "f.yaml:8193:1: more than 16384 of [ ] { } , in one text; write long lists with one entry per line");
     CHECK(refusal(filled("- a\n", 4 * most_yaml_nodes)) == "f.yaml:20000:3: more than 20000 values; shorten the text");
     CHECK(parse(filled("- a\n", 4 * (most_yaml_nodes - 1))).items.size() == most_yaml_nodes - 1);
 }
@@ -365,7 +364,7 @@ TEST_CASE("a text may be as large as its limits say") {
     std::string longest = filled("# 3456789 123456789 123456789\n", most_yaml_bytes);
     longest.append(most_yaml_bytes - longest.size(), '\n');
     CHECK(parse(longest).type == Type::null);
-    CHECK(refusal(longest + "\n").find("the text goes on after 262144 bytes; shorten it") != std::string::npos);
+    CHECK(refusal(longest + "\n").find("the text is longer than 262144 bytes; shorten it") != std::string::npos);
     const std::string widest(most_yaml_line_bytes - 3, 'b');
     CHECK(parse("a: " + widest).entries.at(0).value.text == widest);
     CHECK(parse(std::string(most_yaml_lines - 1, '\n')).type == Type::null);

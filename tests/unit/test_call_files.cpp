@@ -60,7 +60,7 @@ TEST_CASE("a call's file has its tensors, and the rest of it in the metadata") {
     CallFiles files((directory.path() / "calls").string(), Place{"PLUGIN_CALL_FILES"});
     std::atomic<uint32_t> count{0};
     const std::string path = path_in(directory, 1);
-    CHECK(files.write(a_call(), count) == "'" + path + "' has the call, and plugin-run replays it");
+    CHECK(files.write(a_call(), count) == "the call was written to '" + path + "', and plugin-run replays it");
     const std::vector<files::TensorData> tensors = files::read_safetensors(path);
     REQUIRE(tensors.size() == 2);
     CHECK(files::read_safetensors(path, "input").bytes == bytes_of({1, 2}));
@@ -91,7 +91,7 @@ TEST_CASE("the first few calls of an implementation are written, and the last li
         REQUIRE(files.takes(count));
         CHECK(files.write(a_call(), count).ends_with("plugin-run replays it"));
     }
-    CHECK(files.write(a_call(), count).ends_with("plugin-run replays it; no more of 'vendor/acme' are written"));
+    CHECK(files.write(a_call(), count).ends_with("plugin-run replays it; no more calls of 'vendor/acme' are written"));
     CHECK_FALSE(files.takes(count));
     CHECK(files.takes(of_another));
     CHECK(files_in(directory.path() / "calls") == CallFiles::most_files);
@@ -100,7 +100,7 @@ TEST_CASE("the first few calls of an implementation are written, and the last li
     CallFiles again((directory.path() / "calls").string(), Place{"PLUGIN_CALL_FILES"});
     CHECK(again.write(a_call(), of_another) == "no more calls of 'vendor/acme' are written: '" +
                                                    (directory.path() / "calls").string() +
-                                                   "' has 3 of a process of this number");
+                                                   "' already has 3 of a process with this id");
     CHECK_FALSE(again.takes(of_another));
     CHECK(files_in(directory.path() / "calls") == CallFiles::most_files);
 }
@@ -111,9 +111,8 @@ TEST_CASE("calls take no more bytes than are left, and the log says so once") {
     CHECK(files.reserve(2 << 20, &told));
     CHECK(told.empty());
     CHECK_FALSE(files.reserve(2 << 20, &told));
-    CHECK(told ==
-          "the call is not written: it has 2.0 MiB, and 1.0 MiB are left for the files of a process; others that "
-          "are too large are left out without a word");
+    CHECK(told == "the call is not written: it has 2.0 MiB, but the files of this process have 1.0 MiB left; further "
+                  "calls that are too large are left out silently");
     told.clear();
     CHECK_FALSE(files.reserve(2 << 20, &told));
     CHECK(told.empty());
@@ -134,7 +133,7 @@ TEST_CASE("calls of given numbers are written under their numbers") {
     CHECK(CallFiles(folder + ";gelu@1", Place{"x"}).numbers_for("silu") == nullptr);
     const std::string path =
         folder + "/acme.scale-vendor-acme-cuda-0-" + std::to_string(::getpid()) + "-call-17.safetensors";
-    CHECK(files.write(a_call(), 17) == "'" + path + "' has call 17 of 'vendor/acme', and plugin-run replays it");
+    CHECK(files.write(a_call(), 17) == "'" + path + "' now has call 17 of 'vendor/acme', and plugin-run replays it");
     CHECK(files::read_safetensors_metadata(path).at("op") == "acme.scale");
 }
 
@@ -149,7 +148,7 @@ TEST_CASE("a file that cannot be written is told once, leaves nothing, and is th
     const std::string why = files.write(a_call(), count); // as on a full disk
     const std::string again = files.write(a_call(), of_another);
     setrlimit(RLIMIT_FSIZE, &before);
-    CHECK(why == "the call is not written, and no other will be: '" + path_in(directory, 1) +
+    CHECK(why == "the call is not written, and no later call will be: '" + path_in(directory, 1) +
                      "' cannot be written: File too large");
     CHECK(again.empty());
     CHECK_FALSE(files.takes(of_another));

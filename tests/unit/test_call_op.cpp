@@ -391,7 +391,7 @@ TEST_CASE("a part without a workspace has one of the host's, and one with other 
     n_data = 1;
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
     CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(contains(last_error(), "the call was prepared with 2 tensors, and 1 pointer is given"));
+    CHECK(contains(last_error(), "the call was prepared with 2 tensors, but 1 pointer is given"));
 }
 
 TEST_CASE("a composite is no part of itself, and parts that call it are served by others") {

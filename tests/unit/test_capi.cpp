@@ -154,10 +154,10 @@ TEST_CASE("options that a host does not know, or that lack their other half, are
     CHECK(contains(refusal(options), "flags has bits that this host does not know"));
     options = options_with(log);
     options.allocate_workspace = [](void *, DLDevice, void *, uint64_t) -> void * { return nullptr; };
-    CHECK(contains(refusal(options), "allocate_workspace and free_workspace come together"));
+    CHECK(contains(refusal(options), "set both allocate_workspace and free_workspace, or neither"));
     options.allocate_workspace = nullptr;
     options.free_workspace = [](void *, DLDevice, void *, void *) {};
-    CHECK(contains(refusal(options), "allocate_workspace and free_workspace come together"));
+    CHECK(contains(refusal(options), "set both allocate_workspace and free_workspace, or neither"));
     opdock_close(nullptr);
 }
 
@@ -570,7 +570,7 @@ TEST_CASE("a provider is asked about no device that it does not count") {
     host.add("fake", [&](opdock_registry *registry) { return fake.provide(registry); });
     DLDevice found = {kDLCPU, 0};
     CHECK(opdock_find_device(host.runtime, "fake:2", &found) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(contains(last_error(), "there is no device fake:2: plugin 'fake' counts 2 devices"));
+    CHECK(contains(last_error(), "there is no device fake:2: plugin 'fake' reports 2 devices"));
     CHECK(found.device_type == kDLCPU);
     CHECK(opdock_find_device(host.runtime, "cpu:1", &found) == OPDOCK_INVALID_ARGUMENT);
     CHECK(opdock_find_device(host.runtime, "cuda:3", &found) == OPDOCK_OK); // no plugin provides it

@@ -340,8 +340,8 @@ TEST_CASE("a check reads the tune file that a plugin.json names, and else the on
     folder.write("lib/acme.tune.yaml", "schema: opdock.tune/1\nbeside: 1\n");
     CHECK(contains(judged()["reason"], "lib/acme.tune.yaml:2:1: unknown field 'beside'"));
     REQUIRE(judged()["warnings"].size() == 1);
-    CHECK(contains(judged()["warnings"][0], "the tune file's knobs and ops were not looked up, because no host has "
-                                            "scanned this plugin yet; `plugin-ls --modules "));
+    CHECK(contains(judged()["warnings"][0], "the tune file's knobs and ops were not checked, because no host has "
+                                            "scanned this plugin yet; run `plugin-ls --modules "));
     folder.write("share.yaml", "schema: opdock.tune/1\nnamed: 1\n");
     folder.write("plugin.json", R"({"library": "lib/libacme.so", "tune": "share.yaml"})");
     CHECK(contains(judged()["reason"], "share.yaml:2:1: unknown field 'named'"));

@@ -31,7 +31,7 @@ opdock_declined_total{op="gelu",implementation="vendor.acme",plugin="acme",vendo
 opdock_failed_total{op="gelu",implementation="default.cpu",plugin="cpu",vendor=""} 0
 opdock_failed_total{op="gelu",implementation="vendor.acme",plugin="acme",vendor="acme"} 1
 # TYPE opdock_fallbacks counter
-# HELP opdock_fallbacks Served calls that came to an implementation in place of another, by what became of that one.
+# HELP opdock_fallbacks Calls that an implementation served in place of another, by reason.
 opdock_fallbacks_total{op="gelu",implementation="default.cpu",plugin="cpu",vendor="",reason="declined"} 1
 opdock_fallbacks_total{op="gelu",implementation="default.cpu",plugin="cpu",vendor="",reason="failed"} 2
 opdock_fallbacks_total{op="gelu",implementation="default.cpu",plugin="cpu",vendor="",reason="running"} 3
@@ -56,7 +56,7 @@ TEST_CASE("calls with shadows are a family of their own, where there are any") {
     CHECK(open_metrics(two).find("shadows") == std::string::npos);
     const std::vector<CountedImplementation> shadowed = {{"gelu", "a", "b", "", {1}, {3, 2, 1}}};
     CHECK(open_metrics(shadowed).find(R"(# TYPE opdock_shadows counter
-# HELP opdock_shadows Calls that were to be compared with a shadow, by what became of that.
+# HELP opdock_shadows Calls that were to be compared with a shadow, by result.
 opdock_shadows_total{op="gelu",implementation="a",plugin="b",vendor="",result="agreed"} 3
 opdock_shadows_total{op="gelu",implementation="a",plugin="b",vendor="",result="disagreed"} 2
 opdock_shadows_total{op="gelu",implementation="a",plugin="b",vendor="",result="left_out"} 1

@@ -40,8 +40,8 @@ TEST_CASE("what nothing on the device serves the CPU does, where the policy has 
     }
     CHECK(machine.on_cpu->calls == 3);
     CHECK(machine.host->served_count("test.add", "default.cpu") == 3);
-    CHECK(machine.host.logged("Op 'test.add' of fake:0 is run on the CPU, as fallback_to_cpu has it "
-                              "(PLUGIN_FALLBACK_TO_CPU)") == 1);
+    CHECK(machine.host.logged(
+              "Op 'test.add' of fake:0 runs on the CPU because of fallback_to_cpu (PLUGIN_FALLBACK_TO_CPU)") == 1);
 }
 
 TEST_CASE("copies between a device and the CPU are waited for, before the CPU reads them and before the call returns") {
@@ -74,15 +74,16 @@ TEST_CASE("what a device's implementations have to promise the CPU's have to as 
     const TemporaryDirectory folder;
     const std::string file = folder.write("policy.yaml", "devices: {fake: {require: deterministic}}\n").string();
     CHECK(contains(failure({{"PLUGIN_CONFIG", file}}),
-                   file + ":1:18 asks for contracts that nothing asks for on the CPU; require them there too."));
+                   file + ":1:18 requires contracts that are not required on the CPU; require them there too."));
 }
 
 TEST_CASE("the CPU serves nothing of a device unless the policy has it so, and never in strict mode or a capture") {
     FakeRows rows;
     Machine lenient(RawEnvironment{});
     CHECK(rows.call(lenient.host.op()) == OPDOCK_ALL_DROPPED);
-    CHECK(contains(opdock_last_error(), "\nOn the CPU default.cpu would serve it, on copies, with fallback_to_cpu "
-                                        "(PLUGIN_FALLBACK_TO_CPU=1)."));
+    CHECK(contains(
+        opdock_last_error(),
+        "\nWith fallback_to_cpu (PLUGIN_FALLBACK_TO_CPU=1), default.cpu would serve the call on the CPU, on copies."));
     for (const RawEnvironment &useless : {RawEnvironment{{"PLUGIN_STRICT", "1"}},
                                           RawEnvironment{{"PLUGIN_PER_OP", "test.add=vendor"}}}) { // not on the CPU
         Machine machine(useless);
@@ -93,8 +94,8 @@ TEST_CASE("the CPU serves nothing of a device unless the policy has it so, and n
 
     Machine strict(RawEnvironment{{"PLUGIN_FALLBACK_TO_CPU", "1"}, {"PLUGIN_STRICT", "1"}});
     CHECK(rows.call(strict.host.op()) == OPDOCK_ALL_DROPPED);
-    CHECK(contains(opdock_last_error(), "Nor is it run on the CPU (fallback_to_cpu, PLUGIN_FALLBACK_TO_CPU): strict is "
-                                        "set (PLUGIN_STRICT)."));
+    CHECK(contains(opdock_last_error(), "The call does not run on the CPU either (fallback_to_cpu, "
+                                        "PLUGIN_FALLBACK_TO_CPU): strict is set (PLUGIN_STRICT)."));
 
     Machine capturing;
     int stream = 0;

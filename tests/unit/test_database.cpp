@@ -47,7 +47,7 @@ TEST_CASE("a file without tables that says it is another application's, or of an
                                                     [&](const std::string &what) { told.push_back(what); });
         CHECK(database->execAndGet("SELECT count(*) FROM things").getInt() == 0);
         REQUIRE(told.size() == 1);
-        CHECK(told[0].starts_with("'" + path + "' was damaged or of another version of opdock"));
+        CHECK(told[0].starts_with("'" + path + "' was damaged or from another version of opdock"));
         CHECK(std::filesystem::exists(path + ".damaged"));
     }
 }

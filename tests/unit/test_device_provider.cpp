@@ -492,7 +492,7 @@ TEST_CASE("a provider that counts more devices than a machine has, or fewer than
         t.add("default.one", 1);
         FakeRows rows;
         CHECK(rows.call(t.host.op()) == OPDOCK_INVALID_ARGUMENT);
-        const std::string why = "its provider counts " + std::to_string(counted) + " devices; expected 0 to 1024";
+        const std::string why = "its provider reports " + std::to_string(counted) + " devices; expected 0 to 1024";
         CHECK(contains(last_error(), why));
         const nlohmann::json devices = t.host->describe_devices();
         CHECK(devices.dump().find(why) != std::string::npos);
@@ -517,7 +517,7 @@ TEST_CASE("a provider of no devices is listed with that, and one of some is not"
             }
         }
         REQUIRE(listed.size() == std::max<size_t>(1, static_cast<size_t>(counted)));
-        const std::vector<std::string> last = {"plugin 'fake-devices' counts 0 devices", "fake:0", "fake:1"};
+        const std::vector<std::string> last = {"plugin 'fake-devices' reports 0 devices", "fake:0", "fake:1"};
         CHECK(listed.back() == last[static_cast<size_t>(counted)]);
     }
 }
@@ -635,7 +635,7 @@ TEST_CASE("the parts of a composite are on its device") {
     t.add("reference.part", 2, nullptr, OPDOCK_KIND_REFERENCE);
     FakeRows rows;
     CHECK(rows.call(t.host.op()) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(contains(last_error(), "its tensors are on fake:0, and those of the op that it is a part of on cpu:0"));
+    CHECK(contains(last_error(), "its tensors are on fake:0, but those of the op that contains it are on cpu:0"));
 }
 
 // --- a lost device
@@ -1159,7 +1159,7 @@ TEST_CASE("a provider that contradicts another module's is rejected, and both ar
     CHECK(contains(why, "'other-devices'"));
     CHECK(contains(why, "'fake-devices'"));
     // The advice to take another number applies only to devices without one of their own.
-    CHECK(contains(why, "takes one from 1000 on") == (second.type == kDLExtDev));
+    CHECK(contains(why, "takes a number from 1000 on") == (second.type == kDLExtDev));
     t.add("default.one", 1);
     FakeRows rows;
     CHECK(rows.added(t.host.op()) == 1);

@@ -59,14 +59,14 @@ TEST_CASE("a device is there when its vendor's command ends with 0") {
     CHECK(run_device_query("true", probe, false) == "");
     CHECK(run_device_query("  sh\t-c  true ", probe, false) == "");
     CHECK(contains(run_device_query("false", probe, false),
-                   "'false' says that the device is not there: it ended, with exit code 1"));
+                   "'false' reports that the device is not present: it ended, with exit code 1"));
     CHECK(contains(run_device_query("false > /dev/null; true", probe, false), "exit code 1")); // no shell is involved
 }
 
 TEST_CASE("a command that cannot be run, and one that does not end, say so") {
     CHECK(contains(run_device_query("acme-smi-that-nobody-has -L", probe, false),
-                   "no absolute folder of PATH has such a program"));
-    CHECK(contains(run_device_query(" \t", probe, false), "no words"));
+                   "no absolute folder in PATH has such a program"));
+    CHECK(contains(run_device_query(" \t", probe, false), "it is empty"));
     CHECK(contains(run_device_query("sleep 20", probe, false, {}, std::chrono::milliseconds(1)),
                    "stopped after 0.001 s"));
     CHECK(contains(run_device_query("true", probe, true), "absolute paths"));
@@ -75,7 +75,7 @@ TEST_CASE("a command that cannot be run, and one that does not end, say so") {
     const std::string text = folder.write("acme-smi", "exit 0\n").string();
     REQUIRE(chmod(text.c_str(), 0700) == 0);
     CHECK(contains(run_device_query(text, probe, false),
-                   "it is neither a program of this machine nor a script that begins with #!"));
+                   "it is neither a program for this machine nor a script that begins with #!"));
 }
 
 namespace {
@@ -124,7 +124,7 @@ TEST_CASE("a command is looked for in absolute folders of PATH alone") {
     for (const char *path : {"", ".", ":/bin", "/bin:", "sub/..:/bin"}) {
         CAPTURE(path);
         setenv("PATH", path, 1);
-        CHECK(contains(run_device_query("acme-smi", probe, false), "no absolute folder of PATH has such a program"));
+        CHECK(contains(run_device_query("acme-smi", probe, false), "no absolute folder in PATH has such a program"));
     }
     CHECK(contains(run_device_query("./acme-smi", probe, false), "its path is relative"));
     setenv("PATH", (".:" + folder.path().string()).c_str(), 1);
@@ -146,7 +146,7 @@ TEST_CASE("a command is looked for in absolute folders of PATH alone") {
     };
     CHECK(found_in({"nothing", "folders", "texts", ""}) == "");
     CHECK(contains(found_in({"folders", "failing", ""}), "exit code 3"));
-    CHECK(contains(found_in({"folders", "texts"}), "no absolute folder of PATH has such a program"));
+    CHECK(contains(found_in({"folders", "texts"}), "no absolute folder in PATH has such a program"));
     setenv("PATH", before.c_str(), 1);
     std::filesystem::current_path(working);
 }
@@ -318,7 +318,7 @@ TEST_CASE("a program that ignores the ends of its children knows how the command
     const std::string absent = run_device_query("false", probe, false);
     const std::string there = run_device_query("true", probe, false);
     std::signal(SIGCHLD, before);
-    CHECK(contains(absent, "says that the device is not there: it ended, with exit code 1"));
+    CHECK(contains(absent, "reports that the device is not present: it ended, with exit code 1"));
     CHECK(there == "");
 }
 
@@ -347,10 +347,10 @@ TEST_CASE("a device type that only a vendor's plugin knows is explained by the c
     CHECK(why["chain"].empty());
     CHECK_FALSE(why.contains("on_cpu"));
     CHECK(why["dropped"][0]["rule"] == "availability");
-    CHECK(contains(why["dropped"][0]["reason"], "'false' says that the device is not there: it ended"));
+    CHECK(contains(why["dropped"][0]["reason"], "'false' reports that the device is not present: it ended"));
     CHECK_THROWS_WITH(absent->named_device("qpu"), "there is no device qpu:0: no plugin provides devices of this type");
-    CHECK_THROWS_WITH(explained(absent, "qpus"), doctest::Contains("'qpus' names no device"));
-    CHECK_THROWS_WITH(explained(absent, "qpu:x"), doctest::Contains("'qpu:x' names no device"));
+    CHECK_THROWS_WITH(explained(absent, "qpus"), doctest::Contains("'qpus' is not a device"));
+    CHECK_THROWS_WITH(explained(absent, "qpu:x"), doctest::Contains("'qpu:x' is not a device"));
 
     MadeHost naming; // only vendors name the types, and each names its own
     for (const char *type : {"gpu", "Qpu"}) {
@@ -365,13 +365,13 @@ TEST_CASE("a device type that only a vendor's plugin knows is explained by the c
     }
     CHECK(explained(naming, "qpu:2")["device"] == "Qpu:2");
     CHECK(explained(naming, "GPU")["device"] == "gpu:0");
-    CHECK_THROWS_WITH(explained(naming, "npu"), doctest::Contains("'npu' names no device"));
+    CHECK_THROWS_WITH(explained(naming, "npu"), doctest::Contains("'npu' is not a device"));
 
     MadeHost there;
     add_acme(there, "true", "qpu");
     CHECK(explained(there, "qpu")["dropped"][0]["reason"] ==
-          "there is no device qpu:0: no plugin provides devices of this type, though its vendor's "
-          "device_query_command 'true' says that there is one");
+          "there is no device qpu:0: no plugin provides devices of this type, though its vendor's device_query_command "
+          "'true' says that the device is present");
 
     const TemporaryDirectory folder;
     MadeHost denying(core::RawEnvironment{{"PLUGIN_DENY_VENDORS", "acme"}});

@@ -138,7 +138,7 @@ TEST_CASE("a device is spelled as its type, or with an index that is a whole num
         CHECK(found(text) == "none");
     }
     CHECK(message_of([&] { parse_device(providers, "cp:0"); }) ==
-          "'cp:0' names no device: expected TYPE or TYPE:INDEX with a type that a plugin provides (cpu)");
+          "'cp:0' is not a device: expected TYPE or TYPE:INDEX with a type that a plugin provides (cpu)");
 }
 
 TEST_CASE("types of devices that nobody provides have DLPack's names, or their numbers") {

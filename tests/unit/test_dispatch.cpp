@@ -275,7 +275,7 @@ TEST_CASE("a status that nobody defined counts as a failure, and is shown with i
         odd.status = undefined;
         CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
         CHECK(contains(last_error(), "status " + std::to_string(undefined) +
-                                         ", which is none of a plugin's: default.odd was told to"));
+                                         ", which is not a plugin's status: default.odd was told to"));
         host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
         CHECK(rows.added(host.op()) == 3);
         CHECK(rows.added(host.op()) == 3);
@@ -323,7 +323,7 @@ TEST_CASE("an implementation that returns a status that nobody defined before it
             Rows rows;
             CHECK(rows.added(host.op()) == 3);
             CHECK(odd.calls == 0);
-            CHECK(host.logged("status " + std::to_string(status) + ", which is none of a plugin's") == 1);
+            CHECK(host.logged("status " + std::to_string(status) + ", which is not a plugin's status") == 1);
         }
     }
 }
@@ -338,7 +338,7 @@ TEST_CASE("an op that writes an input does not go on after a status that nobody 
     CHECK(host.op("test.update")
               .try_call({Tensor(state.data(), f32, {3}), Tensor(in.data(), f32, {3})},
                         {Tensor(out.data(), f32, {3})}) == OPDOCK_FAILED);
-    CHECK(contains(last_error(), "'default.odd' returned FAILED: status 77, which is none of a plugin's"));
+    CHECK(contains(last_error(), "'default.odd' returned FAILED: status 77, which is not a plugin's status"));
 }
 
 TEST_CASE("a success in between starts the count of failures anew") {
@@ -802,7 +802,7 @@ TEST_CASE("a status that means nothing is a failure like another") {
         t.host->reset_health(nullptr, nullptr);
         t.host->set_program_policy(t.host.policy("strict", "1"));
         CHECK(t.rows.call(t.host.op()) == OPDOCK_FAILED);
-        CHECK(contains(last_error(), "status " + std::to_string(status) + ", which is none of a plugin's"));
+        CHECK(contains(last_error(), "status " + std::to_string(status) + ", which is not a plugin's status"));
         CHECK(contains(last_error(), "default.one was told to"));
     }
 }

@@ -77,7 +77,7 @@ TEST_CASE("a file of signatures has at most 64 of them, and 64 KiB") {
     CHECK(read_signatures(folder.write("s", text)).size() == 64);
     CHECK(message_of([&] {
               read_signatures(folder.write("s", text + "\n"));
-          }).ends_with("the file goes on after 65536 bytes; shorten it"));
+          }).ends_with("the file is longer than 65536 bytes; shorten it"));
     signatures.push_back(signatures[0]);
     CHECK(message_of([&] { parse_signatures(print(signatures), "s"); }).ends_with("more than 64 signatures"));
 }

@@ -151,15 +151,15 @@ TEST_CASE("what is no manifest, or was changed, is refused") {
     };
     CHECK(contains(refusal(""), "it is not JSON"));
     CHECK(contains(refusal("{"), "it is not JSON"));
-    CHECK(contains(refusal("[]"), "its schema is another one"));
-    CHECK(contains(refusal(R"({"schema": "opdock.frozen/2"})"), "its schema is another one"));
+    CHECK(contains(refusal("[]"), "its schema is different"));
+    CHECK(contains(refusal(R"({"schema": "opdock.frozen/2"})"), "its schema is different"));
     CHECK(contains(refusal(R"({"schema": "opdock.frozen/1"})"), "choices"));
-    CHECK(contains(refusal(R"({"schema": "opdock.frozen/1", "choices": [{"op": 3}]})"), "this is no manifest"));
+    CHECK(contains(refusal(R"({"schema": "opdock.frozen/1", "choices": [{"op": 3}]})"), "this is not a manifest"));
     MadeHost other;
     add_two(other);
     json changed = frozen(other);
     changed["choices"][0]["impl_id"] = "vendor.acme";
-    CHECK(contains(refusal(changed.dump()), "its digest is not that of its choices"));
+    CHECK(contains(refusal(changed.dump()), "its digest does not match its choices"));
     CHECK_FALSE(host->is_frozen());
 }
 

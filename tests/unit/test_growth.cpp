@@ -214,7 +214,7 @@ TEST_CASE("the CPU is one device: made-up indices are the caller's mistake and a
         }) < 4096);
     const Tensor x = at(rows.in, 3), y = at(rows.out, 3);
     CHECK(host.op().try_call({x}, {y}) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(contains(last_error(), "there is no device cpu:3: memory of the CPU is that of cpu:0"));
+    CHECK(contains(last_error(), "there is no device cpu:3: CPU memory belongs to cpu:0"));
     const Tensor below = at(rows.in, -1), out = at(rows.out, -1);
     CHECK(host.op().try_call({below}, {out}) == OPDOCK_INVALID_ARGUMENT);
     CHECK(rows.added(host.op()) == 1);
@@ -236,7 +236,7 @@ TEST_CASE("devices of a type that nobody counts have indices that machines have"
     for (const int32_t index : {1024, 1 << 30, -1}) {
         CAPTURE(index);
         CHECK(call(index) == OPDOCK_INVALID_ARGUMENT);
-        CHECK(contains(last_error(), "no plugin counts devices of this type"));
+        CHECK(contains(last_error(), "no plugin reports devices of this type"));
     }
 }
 

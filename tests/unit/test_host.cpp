@@ -255,9 +255,9 @@ TEST_CASE("an entry cannot open a host or load plugins") {
         CHECK(opdock_open(nullptr, &runtime) == OPDOCK_INVALID_ARGUMENT);
         CHECK(runtime == nullptr);
         CHECK_THROWS_AS(host->load(fixture("good")), core::Error);
-        CHECK_THROWS_WITH_AS((void)host->find_extension("test.add", "vendor.acme", "acme.any"),
-                             "a plugin's entry must not look for extensions: it only says what the plugin brings",
-                             core::Error);
+        CHECK_THROWS_WITH_AS(
+            (void)host->find_extension("test.add", "vendor.acme", "acme.any"),
+            "a plugin's entry must not look for extensions: it only registers what the plugin provides", core::Error);
         return OPDOCK_OK;
     });
 }
@@ -279,8 +279,8 @@ TEST_CASE("an entry cannot call or prepare ops that the program called before") 
         }
         return OPDOCK_OK;
     });
-    CHECK(heard ==
-          std::vector<std::string>(2, "a plugin's entry must not call ops: it only says what the plugin brings"));
+    CHECK(heard == std::vector<std::string>(
+                       2, "a plugin's entry must not call ops: it only registers what the plugin provides"));
     rows.call(add);
 }
 
@@ -554,7 +554,7 @@ TEST_CASE("a longer form that allows fewer dtypes takes none away from older imp
     CHECK(host.op("test.grow").try_call({x}, {y}) == OPDOCK_OK);
     CHECK(old.calls == 1);
     CHECK(host.op("test.grow").try_call({x}, {y}, {{"scale", 2.0}}) == OPDOCK_ALL_FAILED);
-    CHECK(contains(last_error(), "it knows the shorter signature"));
+    CHECK(contains(last_error(), "it implements the shorter signature"));
     CHECK(contains(last_error(), "reference.new: it lists no dtypes"));
     CHECK(grown.calls == 0);
 }
@@ -609,8 +609,8 @@ TEST_CASE("a section of a policy file for a device type that nothing knows is a 
     const std::string file =
         folder.write("policy.yaml", "devices:\n  cudda: {prefer: vendor}\n  cuda: {prefer: vendor}\n").string();
     MadeHost host(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_CONFIG", file}});
-    CHECK(host.logged(file + ":2:11: the section for 'cudda': no loaded plugin is for device type 'cudda'") == 1);
-    CHECK(host.logged("no loaded plugin is for device type") == 1);
+    CHECK(host.logged(file + ":2:11: the section for 'cudda': no loaded plugin supports device type 'cudda'") == 1);
+    CHECK(host.logged("no loaded plugin supports device type") == 1);
 }
 
 TEST_CASE("an op that is misspelt below enforce is an error of opening the host") {
@@ -633,7 +633,7 @@ TEST_CASE("an op that is misspelt below enforce is an error of opening the host"
         const std::string message = error.what();
         CAPTURE(message);
         CHECK(contains(message, file + problem));
-        CHECK(contains(message, "what is misspelt there would not be enforced"));
+        CHECK(contains(message, "a misspelt name would not be enforced"));
     }
 }
 
@@ -657,7 +657,7 @@ TEST_CASE("names below enforce that may be known elsewhere or later are no error
     MadeHost host({}, file);
     CHECK(host.logged("no plugin declares op 'acme.fancy'") == 1);
     CHECK(host.logged("'relu' is a standard op that no loaded plugin implements") == 1);
-    CHECK(host.logged("the section for 'npu': no loaded plugin is for device type 'npu'") == 1);
+    CHECK(host.logged("the section for 'npu': no loaded plugin supports device type 'npu'") == 1);
     // Outside of `enforce`, a misspelling is only a warning.
     const std::string lenient = folder.write("lenient.yaml", "per_op: {rellu: default}\n").string();
     CHECK(MadeHost({}, lenient).logged("no plugin declares op 'rellu'") == 1);
@@ -671,8 +671,8 @@ TEST_CASE("a device type is known by whoever provides its devices, before anythi
     host.module("fake-device", [&fake](opdock_registry *registry) { return fake.provide(registry); });
     folder.write("policy.yaml", "devices:\n  fakke: {prefer: vendor}\n  Fake: {prefer: vendor}\n");
     host->reload_policy();
-    CHECK(host.logged("no loaded plugin is for device type 'fakke'; did you mean 'fake'?") == 1);
-    CHECK(host.logged("no loaded plugin is for device type") == 1);
+    CHECK(host.logged("no loaded plugin supports device type 'fakke'; did you mean 'fake'?") == 1);
+    CHECK(host.logged("no loaded plugin supports device type") == 1);
 }
 
 TEST_CASE("who is denied and not there is a warning, also when strict: the denial is fulfilled") {
@@ -680,13 +680,13 @@ TEST_CASE("who is denied and not there is a warning, also when strict: the denia
     const std::string file = folder.write("policy.yaml", "deny_vendors: [ghost]\n").string();
     const std::string enforced = folder.write("enforced.yaml", "enforce: {deny_vendors: [spectre]}\n").string();
     MadeHost by_variable(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_DENY_VENDORS", "nobody"}});
-    CHECK(by_variable.logged("PLUGIN_DENY_VENDORS: no plugin is of vendor 'nobody'") == 1);
+    CHECK(by_variable.logged("PLUGIN_DENY_VENDORS: no plugin is from vendor 'nobody'") == 1);
     MadeHost by_file(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_CONFIG", file}});
-    CHECK(by_file.logged("no plugin is of vendor 'ghost'") == 1);
+    CHECK(by_file.logged("no plugin is from vendor 'ghost'") == 1);
     MadeHost by_machine(RawEnvironment{{"PLUGIN_STRICT", "1"}}, enforced);
-    CHECK(by_machine.logged("no plugin is of vendor 'spectre'") == 1);
+    CHECK(by_machine.logged("no plugin is from vendor 'spectre'") == 1);
     CHECK_NOTHROW(by_machine->set_program_policy(by_machine.policy("deny_vendors", "phantom")));
-    CHECK(by_machine.logged("setting 'deny_vendors': no plugin is of vendor 'phantom'") == 1);
+    CHECK(by_machine.logged("setting 'deny_vendors': no plugin is from vendor 'phantom'") == 1);
 }
 
 TEST_CASE("a reload that fails leaves the old policy in force") {
@@ -879,8 +879,8 @@ TEST_CASE("dtypes to explain are one for each variable, or one for all") {
     CHECK(chain("f32") == 0);
     CHECK(contains(message_of([&] { chain("f16,f16,f16"); }),
                    "dtypes 'f16,f16,f16': op 'test.mixed' has 2 dtype variables"));
-    CHECK(contains(message_of([&] { chain("f16,"); }), "'' is no dtype"));
-    CHECK(contains(message_of([&] { chain("f61"); }), "'f61' is no dtype"));
+    CHECK(contains(message_of([&] { chain("f16,"); }), "'' is not a dtype"));
+    CHECK(contains(message_of([&] { chain("f61"); }), "'f61' is not a dtype"));
 }
 
 TEST_CASE("two hosts in one process are independent") {
@@ -951,7 +951,7 @@ TEST_CASE("a vendor that serves a call may be allowed or denied without a warnin
         CAPTURE(setting);
         MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}, {setting, "acme"}, {"PLUGIN_STRICT", "1"}});
         CHECK(host.logged("acme' has plugins") == 0);
-        CHECK(host.logged("no plugin is of vendor") == 0);
+        CHECK(host.logged("no plugin is from vendor") == 0);
     }
 }
 
@@ -959,7 +959,7 @@ TEST_CASE("a vendor whose implementations are of other kinds is known, and told 
     MadeHost host;
     host.add("default.one", OPDOCK_KIND_DEFAULT);
     host->set_program_policy(host.policy("deny_vendors", "testvendor"));
-    CHECK(host.logged("no plugin is of vendor") == 0);
+    CHECK(host.logged("no plugin is from vendor") == 0);
     host->set_program_policy(host.policy("per_op", "test.add=vendor:testvendor|default"));
     CHECK(host.logged("vendor 'testvendor' has plugins, but none of their implementations is of kind vendor") == 1);
 }

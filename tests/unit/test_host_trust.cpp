@@ -145,9 +145,9 @@ TEST_CASE("strict mode rejects what lies where others may write, and runs none o
     CHECK(machine.tries() == 0);
     CHECK(plugin(host)["id"] == ""); // not even its note was read
     const std::string text = plugin(host)["reason"];
-    CHECK(text.starts_with("'libacme.so' is not used, as somebody else could put code into it: everybody may write to "
-                           "the folder '" +
-                           machine.folder().parent_path().string() + "' (mode 0777).\nExpected that only root and"));
+    CHECK(text.starts_with(
+        "'libacme.so' is not used, because somebody else could put code into it: everybody may write to the folder '" +
+        machine.folder().parent_path().string() + "' (mode 0777).\nExpected that only root and"));
 }
 
 TEST_CASE("a library that everybody may write to has a warning of its own, and is rejected in strict mode") {
@@ -251,7 +251,7 @@ TEST_CASE(
         CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "OPDOCK-E064");
         CHECK(verdict(machine, required) == "OPDOCK-E064");
         MadeHost host = machine.host();
-        CHECK(host.logged("are used, though it would take libraries from the working directory") == 1);
+        CHECK(host.logged("are used, though it would load libraries from the working directory") == 1);
     }
 }
 
@@ -329,8 +329,8 @@ TEST_CASE("a plugin that has the name of a library which another plugin needs is
         machine.install("libneeds_library_after_colon.so", "libn.so");
         fs::copy_file(fixtures_folder() / "libraries/libdependency.so", machine.folder() / "libdependency.so");
         MadeHost host = machine.host();
-        CHECK(host.logged("The library that goes by the name 'libdependency.so' (DT_SONAME) is ") == 1);
-        CHECK(host.logged("that of the host's own") == 0);
+        CHECK(host.logged("The library with the name 'libdependency.so' (DT_SONAME) is ") == 1);
+        CHECK(host.logged("the name of the host's own") == 0);
     }
 }
 
@@ -344,12 +344,12 @@ TEST_CASE("a library of one plugin that goes by the name of another plugin's lib
         fs::copy_file(dependency, machine.folder() / "libdependency.so");
         fs::copy_file(dependency, machine.folder() / "libother.so");
         MadeHost host = machine.host();
-        CHECK(host.logged("where both are opened, each gets the one that was opened first") == 1);
-        CHECK(host.logged("that of the host's own") == 0); // no library is called libopdock.so
+        CHECK(host.logged("if both are opened, each gets the library that was opened first") == 1);
+        CHECK(host.logged("the name of the host's own") == 0); // no library is called libopdock.so
         fs::remove(machine.folder() / "libother.so");
         fs::create_hard_link(machine.folder() / "libdependency.so", machine.folder() / "libother.so");
         MadeHost same = machine.host();
-        CHECK(same.logged("where both are opened") == 0);
+        CHECK(same.logged("if both are opened") == 0);
     }
 }
 
@@ -359,9 +359,7 @@ TEST_CASE("a plugin that has the name of the host's own library is said") {
     for (int round = 0; round < 2; ++round) { // the second time from the cache
         MadeHost host = machine.host();
         CHECK(verdict(host) == "loaded");
-        CHECK(
-            host.logged("says that its name as a library is 'libopdock.so.1' (DT_SONAME), which is that of the host's "
-                        "own") == 1);
+        CHECK(host.logged("has the library name 'libopdock.so.1' (DT_SONAME), the name of the host's own") == 1);
     }
 }
 
@@ -371,8 +369,8 @@ TEST_CASE("a library of a plugin that has the name of the host's own library is 
     fs::copy_file(fixtures_folder() / "libraries/libneeds_another.so", machine.folder() / "libneeds_another.so");
     fs::copy_file(fixtures_folder() / "libnamed_as_host.so", machine.folder() / "libdependency.so");
     MadeHost host = machine.host();
-    CHECK(host.logged("libdependency.so', which says that its name is 'libopdock.so.1' (DT_SONAME), that of the host's "
-                      "own") == 1);
+    CHECK(host.logged("libdependency.so', whose name is 'libopdock.so.1' (DT_SONAME), the name of the host's own") ==
+          1);
 }
 
 TEST_CASE("the host's own library is none of another name, wherever a plugin would take it from") {
@@ -392,7 +390,7 @@ TEST_CASE("the host's own library is none of another name, wherever a plugin wou
         fs::copy_file(libraries / "libdependency.so", machine.folder() / own);
     }
     MadeHost host = machine.host();
-    CHECK(host.logged("that of the host's own") == 0);
+    CHECK(host.logged("the name of the host's own") == 0);
 }
 
 TEST_CASE("symbols that there is one of in the process are said, and kept out by no mode") {
@@ -466,10 +464,9 @@ TEST_CASE("where trust is required, an unsigned plugin is rejected before any of
     CHECK(host->find_op("badco.next") == nullptr);
     CHECK(plugin(host)["reason"] ==
           "'libacme.so' is not signed: expected its signature in '" + file.string() +
-              ".sig', and there is no such file.\nAsk its vendor for a signature. opdock's own "
-              "plugins have none: sign them, and what you built yourself, with a key of your "
-              "own (docs/trust.md). Or, if you know that this is the file it should be, list "
-              "its SHA-256 under trusted_sha256 of a policy file: " +
+              ".sig', but there is no such file.\nAsk its vendor for a signature. opdock's own plugins have none: sign "
+              "them, and what you built yourself, with a key of your own (docs/trust.md). Or, if you know that this is "
+              "the file it should be, list its SHA-256 under trusted_sha256 of a policy file: " +
               hex(sha256_of(content_of(file))) + "\nTrust is decided by PLUGIN_TRUST.");
 }
 
@@ -519,7 +516,7 @@ TEST_CASE("a signature by a key nobody trusts says which key that is and where k
     machine.trust(Signer("somebody-else"));
     CHECK(verdict(machine) == "OPDOCK-E063");
     CHECK(reason(machine).starts_with("'libacme.so' is signed with key " + acme.key().id() +
-                                      ", and none of the 1 trusted keys is that.\nExpected a key in "));
+                                      ", but none of the 1 trusted keys matches.\nExpected a key in "));
     CHECK(machine.tries() == 0);
 }
 
@@ -605,12 +602,13 @@ TEST_CASE("a plugin found through a manifest needs a signature of both") {
     write_file(signature, print({acme.sign_file(file)}));
     CHECK(verdict(machine) == "OPDOCK-E062");
     CHECK(contains(reason(machine),
-                   "was found through a plugin.json, and " + acme.key().text() + " signed the library alone"));
+                   "was found through a plugin.json, but " + acme.key().text() + " signed only the library"));
     write_file(signature, print({acme.sign_files(file, manifest)}));
     CHECK(verdict(machine) == "loaded");
     machine.manifest(R"({"library": "libacme.so", "signature": "signed/by-acme.sig", "tune": "other.yaml"})");
     CHECK(verdict(machine) == "OPDOCK-E062");
-    CHECK(contains(reason(machine), "was found through another plugin.json than " + acme.key().text() + " signed"));
+    CHECK(contains(reason(machine),
+                   "was found through a plugin.json other than the one that " + acme.key().text() + " signed"));
 }
 
 TEST_CASE("a manifest that nobody signed takes no trusted plugin away, wherever it is found before it") {
@@ -722,7 +720,7 @@ TEST_CASE("trust is no setting of a program or a thread: plugins are judged befo
     const Machine machine;
     MadeHost host = machine.host();
     CHECK(contains(message_of([&] { (void)host.policy("trust", "require"); }),
-                   "setting 'trust' is not a program's: plugins are judged when the host opens"));
+                   "setting 'trust' cannot be set by a program: plugins are judged when the host opens"));
 }
 
 TEST_CASE("a wrong value of trust is an error of opening the host") {
@@ -739,5 +737,5 @@ TEST_CASE("a wrong value of trust is an error of opening the host") {
     CHECK(contains(message_of([&] { machine.host(); }), "expected a list of SHA-256 digests, found '12ab'"));
     machine.system_policy("devices: {cuda: {trust: require}}\n");
     MadeHost host = machine.host();
-    CHECK(host.logged("unknown key 'trust'; it concerns the whole process and stands beside 'devices'") == 1);
+    CHECK(host.logged("unknown key 'trust'; it applies to the whole process and belongs beside 'devices'") == 1);
 }

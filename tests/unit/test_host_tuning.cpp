@@ -425,7 +425,7 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     CHECK(result["complete"] == false);
     CHECK(result["best"]["config"]["speed"] == 0);
     CHECK(result["kept"] == false);
-    CHECK(result["problem"] == "nothing but the config in force was timed; give it a larger budget");
+    CHECK(result["problem"] == "only the config in force was timed; use a larger budget");
     CHECK(work.why(host)["config"]["speed"] == 5); // as known before
 }
 
@@ -879,7 +879,8 @@ TEST_CASE("where no time passes nothing is gained") {
 
 TEST_CASE("a config after which the one in force is wrong ends the search, and nothing is kept") {
     Trap trap(9);
-    CHECK_THROWS_WITH(trap.tune(), doctest::Contains("after the others ran, the config in force does not compute"));
+    CHECK_THROWS_WITH(trap.tune(),
+                      doctest::Contains("after the other configs ran, the config in force no longer computes"));
 }
 
 TEST_CASE("a config that writes what the config in force leaves as it was is wrong") {
@@ -897,7 +898,7 @@ TEST_CASE("a config that writes what the config in force leaves as it was is wro
     REQUIRE(result["tried"].size() == 2);
     CHECK(result["tried"][1]["outcome"] == "wrong");
     CHECK(result["tried"][1]["reason"] ==
-          "in 'output', byte 16376 is written, which the config in force leaves as it is");
+          "in 'output', byte 16376 is written, but the config in force does not write it");
 }
 
 TEST_CASE("an implementation that cannot take the call is not tuned with it") {
@@ -1169,9 +1170,9 @@ ops:
   fixture.knobs: {architectures: [abc_9], dtypes: f16, key: {n: exact}, pinned: [{key: {n: 9}, config: {block: 1}}]}
 )";
     CHECK(host->import_tuning(yaml, "there.yaml") == 0);
-    CHECK(host.logged("not imported: for device 'Abacus 9'; here: '") == 1);
-    CHECK(host.logged("not for the dtypes (all) or architecture ('abc_9'; here: '") == 1);
-    CHECK(host.logged("not for the dtypes ('f16') or architecture ('abc_9'; here: '") == 1);
+    CHECK(host.logged("not imported: the entries are for device 'Abacus 9'; here: '") == 1);
+    CHECK(host.logged("the dtypes (all) or architecture ('abc_9'; here: '") == 1);
+    CHECK(host.logged("the dtypes ('f16') or architecture ('abc_9'; here: '") == 1);
     CHECK(host.logged("(ops '") == 0); // the place already names the op
 }
 
@@ -1243,7 +1244,7 @@ TEST_CASE("a database that cannot be used costs no call") {
         MadeHost host = installed.host({{"PLUGIN_TUNE", "online"}, {"PLUGIN_TUNE_DB", path}});
         Work work;
         CHECK(host.op("fixture.work").try_call({work.x}, {work.y}) == OPDOCK_OK);
-        CHECK(host.logged("holds for this process only") == 1);
+        CHECK(host.logged("is used in this process only") == 1);
         CHECK(work.why(host)["source"] == "database"); // of this process
     }
 }
@@ -1255,7 +1256,7 @@ TEST_CASE("that a database cannot be read is said once, whatever number of imple
     for (const char *op : {"fixture.work", "fixture.update", "fixture.knobs"}) {
         (void)host->export_tuning(op, nullptr);
     }
-    CHECK(host.logged("What was tuned is not used") == 1);
+    CHECK(host.logged("Tuning results are not used") == 1);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they map more memory than any limit allows
@@ -1362,7 +1363,7 @@ TEST_CASE("checking a plugin's file checks its tune file, the better the more is
     settings.cache_folder = cache;
     const json unscanned = core::check_file(installed.plugin(), settings);
     REQUIRE(unscanned["warnings"].size() == 1);
-    CHECK(contains(unscanned["warnings"][0], "were not looked up"));
+    CHECK(contains(unscanned["warnings"][0], "were not checked"));
     CHECK_FALSE(contains(unscanned["reason"], "sped"));
     (void)installed.host();
     const json checked = core::check_file(installed.plugin(), settings);
@@ -1470,13 +1471,13 @@ TEST_CASE("how much configs may differ goes by the precision of the dtype, for o
 
     const std::string norm = "the relative norm of the difference is ";
     CHECK(all_off(OPDOCK_F32, 1.0F, 1.0001F).empty());
-    CHECK(all_off(OPDOCK_F32, 1.0F, 1.0002F) == norm + "0.0002, allowed are 0.00012");
+    CHECK(all_off(OPDOCK_F32, 1.0F, 1.0002F) == norm + "0.0002, more than the allowed 0.00012");
     CHECK(all_off(OPDOCK_F16, half, uint16_t{half + 2}).empty());
-    CHECK(all_off(OPDOCK_F16, half, uint16_t{half + 3}) == norm + "0.0029, allowed are 0.002");
+    CHECK(all_off(OPDOCK_F16, half, uint16_t{half + 3}) == norm + "0.0029, more than the allowed 0.002");
     CHECK(all_off(OPDOCK_BF16, brain, uint16_t{brain + 1}).empty());
-    CHECK(all_off(OPDOCK_BF16, brain, uint16_t{brain + 2}) == norm + "0.016, allowed are 0.0078");
-    CHECK(all_off(OPDOCK_E4M3, one_e4m3, uint8_t{one_e4m3 + 1}) == norm + "0.12, allowed are 0.062");
-    CHECK(all_off(OPDOCK_E5M2, one_e5m2, uint8_t{one_e5m2 + 1}) == norm + "0.25, allowed are 0.12");
+    CHECK(all_off(OPDOCK_BF16, brain, uint16_t{brain + 2}) == norm + "0.016, more than the allowed 0.0078");
+    CHECK(all_off(OPDOCK_E4M3, one_e4m3, uint8_t{one_e4m3 + 1}) == norm + "0.12, more than the allowed 0.062");
+    CHECK(all_off(OPDOCK_E5M2, one_e5m2, uint8_t{one_e5m2 + 1}) == norm + "0.25, more than the allowed 0.12");
 }
 
 TEST_CASE("with the strategy exhaustive each config is timed as often as the others, with halving the slow ones less") {

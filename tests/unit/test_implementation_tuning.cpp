@@ -327,13 +327,13 @@ TEST_CASE("in a heuristic a variable wins over a knob of its name") {
 TEST_CASE("heuristics that name each other in a circle are told with their place, and left out") {
     const Tuned tuned("{heuristics: {block: vector + n, vector: '1 + block', stream: 'block > 60'}}");
     CHECK(tuned.problems() ==
-          Texts{"acme.tune.yaml:4:26: heuristics name each other in a circle: block -> vector -> block"});
+          Texts{"acme.tune.yaml:4:26: heuristics refer to each other in a cycle: block -> vector -> block"});
     std::string why;
     const auto config = tuned.tuning.heuristic(tuned.tuning.sections().at(0), tuned.values(9, 1), &why);
     REQUIRE(config);
     CHECK(config_text(tuned.implementation.knobs, *config) == "block=64 vector=1 stream=1");
     CHECK(Tuned("{heuristics: {vector: 2 * vector}}").problems() ==
-          Texts{"acme.tune.yaml:4:27: heuristics name each other in a circle: vector -> vector"});
+          Texts{"acme.tune.yaml:4:27: heuristics refer to each other in a cycle: vector -> vector"});
 }
 
 TEST_CASE("a heuristic stays within a range that ends where doubles skip integers") {
@@ -587,8 +587,7 @@ TEST_CASE("of a plugin without implementations it is said once that its tune fil
     const std::string path =
         directory.write("acme.tune.yaml", "schema: opdock.tune/1\nops:\n  norm: {}\n  gelu: {}\n  relu: {}\n");
     CHECK(PluginTuning(path, false, {}).problems() ==
-          Texts{path +
-                ":3:3: no implementation of the plugin is in use, so that this entry and all others are for none"});
+          Texts{path + ":3:3: no implementation of the plugin is in use, so neither this entry nor any other applies"});
     const std::string empty = directory.write("empty.tune.yaml", "schema: opdock.tune/1\nops: {}\n");
     CHECK(PluginTuning(empty, false, {}).problems().empty());
 }
@@ -906,8 +905,8 @@ TEST_CASE("what the configs come to is bounded over all knobs and all implementa
         add(2000);
         const PluginTuning tuning(file, true, list);
         REQUIRE(tuning.problems().size() == 1);
-        CHECK(tuning.problems()[0].ends_with("'vendor.acme0' does without this section: over all implementations the "
-                                             "file comes to more than 4194304 values of knobs"));
+        CHECK(tuning.problems()[0].ends_with("'vendor.acme0' does not use this section: over all implementations the "
+                                             "file has more than 4194304 knob values"));
         CHECK(tuning.of(implementations[0])->sections().empty());
     }
     SUBCASE("many implementations") {

@@ -318,7 +318,7 @@ bool are_in_order(const std::vector<Load> &loads) {
     }
     bytes.resize(8192);
     const Inspection inspection = inspect_bytes(bytes);
-    return !inspection.rejection || !contains(inspection.rejection->message, "does not lie behind the one before it");
+    return !inspection.rejection || !contains(inspection.rejection->message, "does not follow the previous one");
 }
 
 } // namespace

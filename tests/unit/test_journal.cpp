@@ -271,27 +271,27 @@ TEST_CASE("a journal's folder that cannot be used is one warning, with the reaso
         REQUIRE(make());
         auto host = host_in(directory, "libgood.so");
         CHECK(host->describe()["plugins"][0]["status"] == "loaded");
-        CHECK(host.logged("The journal of plugins that are opened is not kept: ") == 1);
+        CHECK(host.logged("The journal of opened plugins is not kept: ") == 1);
         CHECK(host.logged(reason) == 1);
-        CHECK(host.logged("Remove '" + folder + "', and hosts make the folder anew.") == 1);
+        CHECK(host.logged("Remove '" + folder + "'; hosts then create the folder again.") == 1);
     };
-    replaced_by([&] { return mkfifo(folder.c_str(), 0600) == 0; }, "'" + folder + "' is no folder");
-    replaced_by([&] { return std::ofstream(folder).good(); }, "'" + folder + "' is no folder");
+    replaced_by([&] { return mkfifo(folder.c_str(), 0600) == 0; }, "'" + folder + "' is not a folder");
+    replaced_by([&] { return std::ofstream(folder).good(); }, "'" + folder + "' is not a folder");
     replaced_by([&] { return mkdir(folder.c_str(), 0700) == 0 && chmod(folder.c_str(), 0777) == 0; },
-                "others may write to the folder '" + folder + "' (mode 0777)");
-    replaced_by([&] { return symlink("nowhere", folder.c_str()) == 0; }, "the link '" + folder + "' leads to nothing");
+                "other users may write to the folder '" + folder + "' (mode 0777)");
+    replaced_by([&] { return symlink("nowhere", folder.c_str()) == 0; }, "the link '" + folder + "' does not exist");
     const std::string shared = (directory.path() / "shared").string();
     REQUIRE(mkdir(shared.c_str(), 0700) == 0);
     REQUIRE(chmod(shared.c_str(), 0777) == 0);
     replaced_by([&] { return symlink(shared.c_str(), folder.c_str()) == 0; },
-                "others may write to the folder '" + folder + "' (mode 0777)");
+                "other users may write to the folder '" + folder + "' (mode 0777)");
     if (geteuid() == 0) { // only root may give folders away
         replaced_by([&] { return mkdir(folder.c_str(), 0700) == 0 && chown(folder.c_str(), 4242, 0) == 0; },
                     "the folder '" + folder + "' belongs to user 4242");
     }
     std::filesystem::remove_all(folder);
     auto host = host_in(directory, "libgood.so");
-    CHECK(host.logged("The journal of plugins") == 0);
+    CHECK(host.logged("The journal of opened plugins") == 0);
 }
 
 TEST_CASE("a process without a standard input has a journal as any other") {
@@ -341,8 +341,8 @@ TEST_CASE("a journal for which there is no room is one warning that says what fo
     { const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""}); }
     { const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libother.so", "", ""}); }
     setrlimit(RLIMIT_FSIZE, &limits);
-    CHECK(contains(said, "The journal of plugins that are opened is not kept: '" + directory.path().string()));
-    CHECK(contains(said, "File too large. A plugin that ends the process is opened again by the next one."));
+    CHECK(contains(said, "The journal of opened plugins is not kept: '" + directory.path().string()));
+    CHECK(contains(said, "File too large. A plugin that ends its process is opened again by the next process."));
     CHECK(said.find("The journal") == said.rfind("The journal"));
     CHECK(files_in(directory.path()) == 0);
 }

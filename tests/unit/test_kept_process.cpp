@@ -61,9 +61,9 @@ TEST_CASE("what a plugin changes of the process when it is opened is put back, w
                   .try_call({opdock::Tensor(in, opdock::f32, {1})}, {opdock::Tensor(out, opdock::f32, {1})}) ==
               OPDOCK_OK);
         CHECK(process_now() == before);
-        CHECK(host.logged("changed how floating point rounds or traps, the signal mask of the thread that loads it, "
-                          "the limits of resources, the umask, the locale, the working directory when it was opened; "
-                          "that was put back") == 1);
+        CHECK(host.logged("changed the floating-point rounding or traps, the signal mask of the thread that loads it, "
+                          "the resource limits, the umask, the locale, the working directory when it was opened; the "
+                          "change was undone") == 1);
     }
 }
 
@@ -88,13 +88,13 @@ TEST_CASE("the global locale of C++ that a plugin sets is put back, with a warni
                   OPDOCK_OK);
             CHECK(written() == before);
             CHECK(std::locale() == locale);
-            CHECK(host.logged("changed the locale when it was opened; that was put back") == 1);
+            CHECK(host.logged("changed the locale when it was opened; the change was undone") == 1);
         }
     }
     const std::string before = written();
     MadeHost host({}, "/nonexistent", {(fixtures / "libchanges_locale_and_fails.so").string()}, {}, "");
     CHECK(written() == before);
-    CHECK(host.logged("changed the locale when it was opened; that was put back") == 1);
+    CHECK(host.logged("changed the locale when it was opened; the change was undone") == 1);
 }
 
 #if defined(__x86_64__)
@@ -110,7 +110,7 @@ TEST_CASE("registers of the x87 unit that a plugin leaves in use are freed") {
               OPDOCK_OK);
         volatile long double three = 3;
         CHECK(three * 2 == 6); // if a plugin left all eight x87 registers in use, this would be NaN
-        CHECK(host.logged("changed the registers of the x87 unit when it was opened; that was put back") == 1);
+        CHECK(host.logged("changed the registers of the x87 unit when it was opened; the change was undone") == 1);
     }
 }
 #endif
@@ -183,9 +183,10 @@ TEST_CASE("hard limits that a plugin lowers stay lowered where they cannot be ra
     rlimit now{};
     REQUIRE(getrlimit(RLIMIT_MSGQUEUE, &now) == 0);
     CHECK(now.rlim_max == (may_raise ? before.rlim_max : 200));
-    CHECK(host.logged("changed the limits of resources when it was opened; that was put back") == (may_raise ? 1 : 0));
-    CHECK(host.logged("lowered hard limits of resources when it was opened; they stay lowered, as only root may raise "
-                      "them") == (may_raise ? 0 : 1));
+    CHECK(host.logged("changed the resource limits when it was opened; the change was undone") == (may_raise ? 1 : 0));
+    CHECK(host.logged(
+              "lowered hard resource limits when it was opened; they stay lowered, because only root may raise them") ==
+          (may_raise ? 0 : 1));
 }
 
 TEST_CASE("the umask and the working directory are put back also by a process without descriptors left") {
@@ -314,8 +315,8 @@ std::string said_of(Work work) {
 }
 
 constexpr const char *signals_were_put_back = "changed the signal mask of the thread that loads it when it was opened";
-constexpr const char *limits_were_put_back = "changed the limits of resources when it was opened";
-constexpr const char *numbers_were_put_back = "changed how floating point rounds or traps when it was opened";
+constexpr const char *limits_were_put_back = "changed the resource limits when it was opened";
+constexpr const char *numbers_were_put_back = "changed the floating-point rounding or traps when it was opened";
 
 } // namespace
 
@@ -361,7 +362,7 @@ TEST_CASE("the locales of C and C++ are put back each as it was, whatever sets b
             const std::string other = std::string(c) == "C" ? "C.UTF-8" : "C";
             for (const std::locale &set : {std::locale(other), std::locale(given, new std::numpunct<char>)}) {
                 const std::string said = said_of([&] { std::locale::global(set); });
-                CHECK(contains(said, "changed the locale when it was opened; that was put back"));
+                CHECK(contains(said, "changed the locale when it was opened; the change was undone"));
                 CHECK(std::locale() == given);
                 CHECK(std::string(std::setlocale(LC_ALL, nullptr)) == c);
             }
@@ -386,9 +387,9 @@ TEST_CASE("a locale of C that cannot be set again is told, and not said to be pu
         unsetenv("LOCPATH");
         REQUIRE(std::setlocale(LC_ALL, "C") != nullptr);
     });
-    CHECK(contains(said,
-                   "'xx_YY.UTF-8' cannot be set again, for instance as LOCPATH is another by now, and it stays 'C'"));
-    CHECK_FALSE(contains(said, "put back"));
+    CHECK(contains(
+        said, "'xx_YY.UTF-8' cannot be restored, for instance because LOCPATH has changed, and the locale stays 'C'"));
+    CHECK_FALSE(contains(said, "undone"));
     std::setlocale(LC_ALL, before.c_str());
 }
 

@@ -151,7 +151,7 @@ TEST_CASE("a link to a name that ends a line is not followed, and the message is
     } catch (const Rejected &rejected) {
         CHECK(rejected.code() == RejectCode::bad_name);
         CHECK(std::string(rejected.what()) ==
-              "'liba.so' is a link to 'a\\x0ab.so', a name that ends a line; rename it.");
+              "'liba.so' is a link to 'a\\x0ab.so', a name that contains a line break; rename it.");
     }
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("links are followed as far as the kernel would, and no further") {
         FAIL("nothing was thrown");
     } catch (const Rejected &rejected) {
         CHECK(rejected.code() == RejectCode::unreadable);
-        CHECK(contains(rejected.what(), "'link1' is a link that leads to more than 40 others"));
+        CHECK(contains(rejected.what(), "'link1' is a link that leads through more than 40 other links"));
     }
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("a file that was replaced after it was judged is not loaded") {
     const auto loaded = opdock::core::load(*directory_of(file), "libacme.so", judged);
     REQUIRE(std::holds_alternative<Rejection>(loaded));
     CHECK(std::get<Rejection>(loaded).code == RejectCode::file_changed);
-    CHECK(contains(std::get<Rejection>(loaded).message, "'libacme.so' was changed or replaced after it was judged"));
+    CHECK(contains(std::get<Rejection>(loaded).message, "'libacme.so' was changed or replaced after it was checked"));
     CHECK_FALSE(is_mapped("/libacme.so"));
 }
 
@@ -336,10 +336,10 @@ TEST_CASE("a file that was renamed into the place of a plugin is opened beside i
     const std::string old = read_build_id(fixtures / "libgood.so"),
                       newer = read_build_id(fixtures / "libgood_newer.so");
     REQUIRE(old.size() >= 16);
-    CHECK(opened[2].warning == "'" + file.string() + "' was replaced since this process opened it first: build " +
-                                   newer + " is used from here on, and build " + old +
+    CHECK(opened[2].warning == "'" + file.string() + "' was replaced after this process first opened it: build " +
+                                   newer + " is used from now on, and build " + old +
                                    " stays in memory until the process ends");
-    CHECK(contains(opened[4].warning, "build " + old + " is used from here on, and build " + newer + " stays"));
+    CHECK(contains(opened[4].warning, "build " + old + " is used from now on, and build " + newer + " stays"));
 }
 
 TEST_CASE("a newer build is not opened beside an older one with which it would share symbols") {
@@ -356,7 +356,7 @@ TEST_CASE("a newer build is not opened beside an older one with which it would s
     const auto newer = load_as("libunique_symbol_newer.so");
     REQUIRE(std::holds_alternative<Rejection>(newer));
     CHECK(std::get<Rejection>(newer).code == RejectCode::file_changed);
-    CHECK(contains(std::get<Rejection>(newer).message, "Start the process again to use the new file."));
+    CHECK(contains(std::get<Rejection>(newer).message, "Restart the process to use the new file."));
     CHECK(std::holds_alternative<Loaded>(load_as("libunique_symbol.so"))); // the same build
 }
 

@@ -392,6 +392,6 @@ TEST_CASE("there is nothing to compare where fewer than two run, and an impl_id 
     options.flags = OPDOCK_TUNE_ACROSS;
     options.impl_id = "default.d";
     CHECK_THROWS_WITH_AS(host.op().tune({call.x}, {call.y}, {}, &options),
-                         "opdock_tune_options: impl_id with OPDOCK_TUNE_ACROSS, which times all implementations",
+                         "opdock_tune_options: impl_id is set, but OPDOCK_TUNE_ACROSS times all implementations",
                          Error);
 }

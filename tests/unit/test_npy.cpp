@@ -129,7 +129,7 @@ TEST_CASE("npy: big-endian, structured and object arrays are refused with what t
           Contains("structured"));
     CHECK(error_for_header("{'descr': '|O', 'fortran_order': False, 'shape': (6,)}") == Contains("astype"));
     CHECK(error_for_header("{'descr': '<c8', 'fortran_order': False, 'shape': (3,)}") == Contains("astype"));
-    CHECK(error_for_header("{'descr': '', 'fortran_order': False, 'shape': (3,)}") == Contains("is none of"));
+    CHECK(error_for_header("{'descr': '', 'fortran_order': False, 'shape': (3,)}") == Contains("is not one of"));
 }
 
 TEST_CASE("npy: bf16 and fp8 point to .safetensors in both directions") {

@@ -209,7 +209,7 @@ TEST_CASE("a file that cannot be written is one warning, and calls go on") {
     const TemporaryDirectory directory;
     const std::string missing = directory.path() / "none/opdock.prom";
     Called called(metrics(missing + ",1ms"));
-    while (called.host.logged("The counters of calls are not up to date") == 0) {
+    while (called.host.logged("The file of call counters is not up to date") == 0) {
         std::this_thread::yield();
     }
     called.call(100);
@@ -248,7 +248,7 @@ TEST_CASE("REPORT shows what was called when the host is closed, or the process 
     const Stderr printed;
     { const Called called(report("1")); }
     CHECK(printed.text() == head("what serves each op") + "  no op has an implementation\n" +
-                                head("how often each implementation was called") +
+                                head("number of calls of each implementation") +
                                 "  op        implementation  served  declined  failed  served in place of another\n"
                                 "  test.add  default.one     3       0         0\n");
     CHECK(in_child([] { new Called(report("on"), 4); }) == 0);
@@ -288,7 +288,7 @@ TEST_CASE("SIGUSR1 prints what was called so far where REPORT asks for it") {
         const auto reports = [&] {
             const std::string text = printed.text();
             size_t count = 0;
-            for (size_t at = 0; (at = text.find("how often each", at)) != std::string::npos; ++at) {
+            for (size_t at = 0; (at = text.find("number of calls of each", at)) != std::string::npos; ++at) {
                 ++count;
             }
             return count;
@@ -318,8 +318,8 @@ TEST_CASE("a handler of SIGUSR1 that the program has is not replaced, nor is ign
     const Stderr printed;
     {
         const Called called(report("signal"));
-        CHECK(called.host.logged("SIGUSR1 prints no report, as the program handles or ignores that signal itself") ==
-              1);
+        CHECK(called.host.logged(
+                  "SIGUSR1 prints no report, because the program handles or ignores that signal itself") == 1);
         raise(SIGUSR1);
         CHECK(received == 1);
         own.sa_handler = SIG_IGN;

@@ -176,9 +176,9 @@ TEST_CASE("a link of /proc is at fault: it leads elsewhere than it says") {
     REQUIRE(folder >= 0);
     const std::string descriptor = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(folder);
     const std::string root = "/proc/" + std::to_string(::getpid()) + "/root";
-    CHECK(
-        fault_of(descriptor + "/libacme.so").starts_with("the link '" + descriptor + "' need not lead where it says"));
-    CHECK(fault_of(root + tree.file).starts_with("the link '" + root + "' need not lead where it says"));
+    CHECK(fault_of(descriptor + "/libacme.so")
+              .starts_with("the link '" + descriptor + "' belongs to /proc and may lead elsewhere"));
+    CHECK(fault_of(root + tree.file).starts_with("the link '" + root + "' belongs to /proc and may lead elsewhere"));
     const std::string by_link = (tree.directory.path() / "elsewhere").string();
     std::filesystem::create_directory_symlink(root + tree.inner, by_link);
     CHECK(fault_of(by_link + "/libacme.so").starts_with("the link '" + root + "' need not"));
@@ -216,8 +216,7 @@ TEST_CASE("a file, folder or link of a stranger is at fault") {
         const Tree tree;
         const std::string &blamed = tree.*place;
         REQUIRE(::chown(blamed.c_str(), 4242, 0) == 0);
-        CHECK(fault_of(tree.file).find("'" + blamed + "' belongs to user 4242, and neither to root") !=
-              std::string::npos);
+        CHECK(fault_of(tree.file).find("'" + blamed + "' belongs to user 4242, not to root") != std::string::npos);
         CHECK(fault_of(tree.file, PathRules(4242, 0)) == "");
     }
     const Tree tree;
@@ -299,7 +298,7 @@ TEST_CASE("a way that is too long to be looked at hides nothing: the kernel walk
     std::filesystem::current_path(before);
     REQUIRE(std::filesystem::exists(link_path + "/libacme.so"));
     const std::string fault = fault_of(link_path + "/libacme.so");
-    CHECK_MESSAGE(fault.ends_with("cannot be looked at: File name too long"), fault.substr(0, 100));
+    CHECK_MESSAGE(fault.ends_with("cannot be inspected: File name too long"), fault.substr(0, 100));
     Tree::mode((directory.path() / piece).string(), 0777);
     CHECK(fault_of(link_path + "/libacme.so") ==
           "everybody may write to the folder '" + (directory.path() / piece).string() + "' (mode 0777)");
@@ -328,21 +327,21 @@ TEST_CASE("a folder of one's own is made for its user alone, with those above it
     }
     CHECK(make_own_folder(inner) == ""); // it exists
     Tree::mode(inner, 0770);
-    CHECK(make_own_folder(inner) == "others may write to the folder '" + inner +
-                                        "' (mode 0770), so that what lies in it cannot be trusted; run `chmod go-w " +
-                                        inner + "` if they did not");
+    CHECK(make_own_folder(inner) == "other users may write to the folder '" + inner +
+                                        "' (mode 0770), so its contents cannot be trusted; run `chmod go-w " + inner +
+                                        "` if nobody else wrote to it");
     Tree::mode(inner, 01777);
-    CHECK(make_own_folder(inner).ends_with("; use a folder that its user alone may write to"));
+    CHECK(make_own_folder(inner).ends_with("; use a folder that only its owner may write to"));
 }
 
 TEST_CASE("what stands where a folder of one's own should be is told") {
     const TemporaryDirectory directory;
     const std::string file = directory.write("file", "").string();
-    CHECK(make_own_folder(file) == "'" + file + "' is no folder");
+    CHECK(make_own_folder(file) == "'" + file + "' is not a folder");
     CHECK(make_own_folder(file + "/a").ends_with("Not a directory"));
     const std::string link = (directory.path() / "link").string();
     std::filesystem::create_symlink("nowhere", link);
-    CHECK(make_own_folder(link) == "'" + link + "' is no folder");
+    CHECK(make_own_folder(link) == "'" + link + "' is not a folder");
     CHECK(fault_of_own_folder("/nonexistent") == "");
 }
 

@@ -149,13 +149,12 @@ TEST_CASE("what implementations have to promise is a list for all ops, and one f
           "'determinstic'; did you mean 'deterministic'?");
     CHECK(wrong("deterministic,gelu=batch_invariant") ==
           "setting 'require', column 15: expected a contract ('deterministic' or 'batch_invariant'), found "
-          "'gelu=batch_invariant'; what one op has to promise stands after a ';'");
+          "'gelu=batch_invariant'; write the contracts of one op after a ';'");
     CHECK(wrong("gelu=deterministic|batch_invariant") ==
           "setting 'require', column 6: expected a contract ('deterministic' or 'batch_invariant'), found "
           "'deterministic|batch_invariant'; write ',' between contracts");
-    CHECK(wrong("deterministic;batch_invariant") ==
-          "setting 'require', column 15: what all ops have to promise is given twice; keep one, with ',' between "
-          "contracts");
+    CHECK(wrong("deterministic;batch_invariant") == "setting 'require', column 15: the contracts of all ops are given "
+                                                    "twice; keep one list, with ',' between contracts");
     CHECK(wrong("gelu=deterministic;gelu=") == "setting 'require', column 20: op 'gelu' is given twice; keep one list");
     CHECK(wrong("ge-lu=deterministic") == "setting 'require', column 3: expected the name of an op (letters, digits, "
                                           "'_' and '.'), found 'ge-lu'");

@@ -69,9 +69,9 @@ TEST_CASE("a standard op that nobody brings is not taken for another") {
 
 TEST_CASE("a vendor that no plugin has is reported wherever it is named") {
     CHECK(problems({{"allow_vendors", "amce"}, {"deny_vendors", "gamma"}, {"per_op", "gelu=vendor:bata"}}) ==
-          Problems{"setting 'allow_vendors': no plugin is of vendor 'amce'; did you mean 'acme'?",
-                   "setting 'deny_vendors': no plugin is of vendor 'gamma'",
-                   "setting 'per_op': no plugin is of vendor 'bata'; did you mean 'beta'?"});
+          Problems{"setting 'allow_vendors': no plugin is from vendor 'amce'; did you mean 'acme'?",
+                   "setting 'deny_vendors': no plugin is from vendor 'gamma'",
+                   "setting 'per_op': no plugin is from vendor 'bata'; did you mean 'beta'?"});
 }
 
 TEST_CASE("who is allowed and not there is missed only where nobody of the list is there") {
@@ -97,8 +97,8 @@ TEST_CASE("a name is reported with the variable or the line that has it, and onc
     policy.everywhere.deny_vendors = Item<Vendors>{{"gamma"}, "PLUGIN_DENY_VENDORS"};
     policy.devices["cuda"] = policy.everywhere;
     policy.devices["cuda:0"].deny_vendors = Item<Vendors>{{"gamma"}, "/p.yaml:3:5"};
-    CHECK(problems_of(policy) == Problems{"PLUGIN_DENY_VENDORS: no plugin is of vendor 'gamma'",
-                                          "/p.yaml:3:5: no plugin is of vendor 'gamma'"});
+    CHECK(problems_of(policy) == Problems{"PLUGIN_DENY_VENDORS: no plugin is from vendor 'gamma'",
+                                          "/p.yaml:3:5: no plugin is from vendor 'gamma'"});
 }
 
 TEST_CASE("a section for a device type that nothing loaded and not DLPack knows is reported, and no error") {
@@ -108,7 +108,7 @@ TEST_CASE("a section for a device type that nothing loaded and not DLPack knows 
         policy.devices[device].strict = Item<bool>{true, "/p.yaml:3:5"};
     }
     const auto unknown = [](const std::string &device, const std::string &type, const std::string &hint) {
-        return "/p.yaml:3:5: the section for '" + device + "': no loaded plugin is for device type '" + type + "'" +
+        return "/p.yaml:3:5: the section for '" + device + "': no loaded plugin supports device type '" + type + "'" +
                hint;
     };
     CHECK(problems_of(policy) == Problems{unknown("cudaa:0", "cudaa", "; did you mean 'cuda'?"),
@@ -149,7 +149,7 @@ TEST_CASE("a section for an unknown device type is reported at its first setting
     policy.everywhere.strict = Item<bool>{true, "/p.yaml:1:1"};
     policy.everywhere.per_op = order("gelu=default");
     PolicySection &odd = policy.devices["oddity"] = policy.everywhere;
-    const std::string sentence = "the section for 'oddity': no loaded plugin is for device type 'oddity'";
+    const std::string sentence = "the section for 'oddity': no loaded plugin supports device type 'oddity'";
     CHECK(problems_of(policy) == Problems{sentence});
     odd.per_op = order("gelu=reference;rmsnorm_fwd=default");
     odd.per_op.at("gelu").source = "/p.yaml:7:3";

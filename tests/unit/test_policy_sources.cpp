@@ -78,7 +78,8 @@ TEST_CASE("a file that others may write to grants no trust, and takes none away"
     CHECK(contains(loaded.warnings[0], "Run `chmod o-w '" + config + "'`"));
     RawEnvironment strict = environment;
     strict["PLUGIN_STRICT"] = "1";
-    CHECK(contains(message_of([&] { machine.load(strict); }), "Strict mode takes no trust from such a file."));
+    CHECK(contains(message_of([&] { machine.load(strict); }),
+                   "Strict mode does not use the trust settings of such a file."));
 }
 
 TEST_CASE("each key that grants trust is ignored alone, too, in a file that others may write to") {
@@ -101,7 +102,7 @@ TEST_CASE("what a file that others may write to requires stays required") {
     const LoadedPolicy loaded = machine.load({});
     CHECK(loaded.stack.trust().mode == Trust::require);
     REQUIRE(loaded.warnings.size() == 1);
-    CHECK(contains(loaded.warnings[0], "Ignored: nothing, as it only requires trust."));
+    CHECK(contains(loaded.warnings[0], "Ignored: nothing, because the file only requires trust."));
 }
 
 TEST_CASE("a file that others may write to and that says nothing of trust is taken without a word") {
@@ -147,8 +148,8 @@ TEST_CASE("an unknown key is a warning, and an error when the result is strict")
     CHECK(loaded.warnings[0] == config + ":1:1: unknown key 'prefre'; did you mean 'prefer'?");
     const Error error = thrown_by([&] { machine.load({{"PLUGIN_CONFIG", config}, {"PLUGIN_STRICT", "1"}}); });
     CHECK(error.status() == OPDOCK_INVALID_POLICY);
-    CHECK(
-        std::string(error.what()).starts_with("strict mode takes no unknown keys:\n  " + config + ":1:1: unknown key"));
+    CHECK(std::string(error.what())
+              .starts_with("strict mode does not allow unknown keys:\n  " + config + ":1:1: unknown key"));
 }
 
 TEST_CASE("an unknown key of the machine's file is an error where it may be meant to enforce something") {

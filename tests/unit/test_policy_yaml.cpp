@@ -193,7 +193,7 @@ TEST_CASE("a key that only a variable has says so") {
     const PolicyFile file = parse_policy_file("tune: online\n", "p.yaml", Enforce::refuse);
     REQUIRE(file.unknown_keys.size() == 1);
     CHECK(file.unknown_keys[0] == "p.yaml:1:1: unknown key 'tune'; policy files cannot set it, only an environment "
-                                  "variable that ends in TUNE does");
+                                  "variable that ends in TUNE can");
 }
 
 TEST_CASE("unknown keys are collected with their position and the nearest known one") {
@@ -254,8 +254,8 @@ TEST_CASE("every wrong value is an error with file, line, column and what was ex
         {"per_op:\n  gelu: []\n",
          "p.yaml:2:9: expected a list of tokens such as [vendor:acme, default], found an empty list"},
         {"per_op:\n  gelu: [vendor, refrence]\n", "p.yaml:2:18: expected a token"},
-        {"per_op:\n  gelu: ['impl:a|b']\n", "p.yaml:2:17: unexpected '|' in 'impl:a|b'; write each token by itself"},
-        {"per_op:\n  gelu: [impl:a;b]\n", "p.yaml:2:16: unexpected ';' in 'impl:a;b'; write each token by itself"},
+        {"per_op:\n  gelu: ['impl:a|b']\n", "p.yaml:2:17: unexpected '|' in 'impl:a|b'; write each token separately"},
+        {"per_op:\n  gelu: [impl:a;b]\n", "p.yaml:2:16: unexpected ';' in 'impl:a;b'; write each token separately"},
         {"per_op:\n  gelu: vendor|refrence\n", "p.yaml:2:16: expected a token"},
         {"per_op:\n  gelu:\n    - vendor: acme\n",
          "p.yaml:3:7: found a map; a token has no space after ':', write 'vendor:acme'"},
@@ -353,12 +353,12 @@ TEST_CASE("what sections for devices list is bounded, with what holds there from
                     with_sections("", 101, "strict: 1").substr(9));
           }).find("the sections for devices list 103000 ") != std::string::npos);
     CHECK(message_of([&] { parse(with_sections("", 257, "strict: 1")); }) ==
-          "p.yaml:2:2: there are 257 sections for devices; at most 256 are taken");
+          "p.yaml:2:2: there are 257 sections for devices; at most 256 are allowed");
 }
 
 TEST_CASE("a policy file of more than 256 KiB is refused before it is parsed") {
     const TemporaryDirectory directory;
     const std::string path = directory.write("p.yaml", std::string(300 * 1024, '#')).string();
     CHECK(message_of([&] { read_policy_file(path, Enforce::refuse); }) ==
-          path + ":1:262145: the file goes on after 262144 bytes; shorten it");
+          path + ":1:262145: the file is longer than 262144 bytes; shorten it");
 }

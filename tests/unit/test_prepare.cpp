@@ -162,7 +162,7 @@ TEST_CASE("a prepared call says how much workspace it needs and is given it") {
     std::array<void *, 2> data = {rows.in.data(), rows.out.data()};
     opdock_call small = {OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, 2, 0, data.data(), nullptr, aligned, 199};
     CHECK(opdock_prepared_run(call.c(), &small) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(last_error() == "op 'test.add': 'default.one': the workspace given has 199 bytes; 'default.one' needs 200");
+    CHECK(last_error() == "op 'test.add': 'default.one': the given workspace has 199 bytes; 'default.one' needs 200");
 }
 
 TEST_CASE("attributes are fixed when a call is prepared") {
@@ -250,10 +250,11 @@ TEST_CASE("a kernel that declines what was prepared is an error that says what t
     Rows rows;
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
     CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_UNSUPPORTED);
-    CHECK(last_error() ==
-          "no odd rows\n'default.one' let this call be prepared and declines it only now, so that each run fails. Call "
-          "the op without preparing it, which goes on to the next implementation, or prepare it with a policy that "
-          "chooses another one. Its vendor can decline such calls in `supports`, which is asked before.");
+    CHECK(
+        last_error() ==
+        "no odd rows\n'default.one' accepted the call when it was prepared but declines to run it, so each run fails. "
+        "Call the op without preparing it, which tries the next implementation, or prepare it with a policy that "
+        "chooses another implementation. The vendor can decline such calls in `supports`, which is called earlier.");
 }
 
 TEST_CASE("a kernel of a prepared call that gives no reason is not blamed with what was said before") {
@@ -292,7 +293,7 @@ TEST_CASE("what was said before a call was prepared is not about its runs") {
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
     CHECK(call.run({rows.in.data(), rows.out.data()}) == 77);
     CHECK(last_error() ==
-          "op 'test.add': 'default.one' returned status 77, which is none of a plugin's: it gave no reason");
+          "op 'test.add': 'default.one' returned status 77, which is not a plugin's status: it gave no reason");
 }
 
 TEST_CASE("a prepared call with another number of pointers is an error and not a crash") {
@@ -302,13 +303,13 @@ TEST_CASE("a prepared call with another number of pointers is an error and not a
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
     CHECK(call.n_data() == 2);
     CHECK(call.run({rows.in.data()}) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, and 1 pointer is given");
+    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, but 1 pointer is given");
     CHECK(call.run({rows.in.data(), rows.out.data(), nullptr}) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, and 3 pointers are given");
+    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, but 3 pointers are given");
     opdock_call raw = {};
     raw.struct_size = OPDOCK_STRUCT_SIZE(opdock_call, workspace_size);
     CHECK(opdock_prepared_run(call.c(), &raw) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, and 0 pointers are given");
+    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, but 0 pointers are given");
     CHECK(made.calls == 0);
 }
 
@@ -458,7 +459,7 @@ TEST_CASE("a prepared call that writes nothing but one tensor is told in the sin
     const Prepared call = host.op("test.seed").prepare(Args(inputs, {}));
     CHECK(call.run({&state}) == OPDOCK_OK);
     CHECK(call.run({&state, &state}) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(last_error() == "op 'test.seed': the call was prepared with 1 tensor, and 2 pointers are given");
+    CHECK(last_error() == "op 'test.seed': the call was prepared with 1 tensor, but 2 pointers are given");
 }
 
 TEST_CASE("an implementation of a shorter form serves prepared calls that spell out what it lacks as absent") {

@@ -231,7 +231,7 @@ TEST_CASE("a plugin whose code ends the process is rejected with how and when, a
         {"libthrows.so", "by signal 6 (Aborted), while it was registering"},
         {"libsays_all_is_well_when_opened.so", "by signal 6 (Aborted), after it had registered"},
         {"libsays_it_cannot_be_opened.so", "by signal 6 (Aborted), while it was opened"},
-        {"libsends_rubbish.so", "by signal 6 (Aborted), and what it sent cannot be read"},
+        {"libsends_rubbish.so", "by signal 6 (Aborted), and its output cannot be read"},
         {"libcloses_descriptors.so", "with exit code 1, while it was registering"},
         {"libruins_environment.so", "by signal 11 (Segmentation fault), after it had registered"},
     };
@@ -448,7 +448,7 @@ TEST_CASE("what a plugin changes of the process by being loaded is reported") {
 #if defined(__x86_64__)
 TEST_CASE("a plugin that flushes small numbers to zero is reported, and the program's numbers stay as they are") {
     auto host = host_with("libflushes_to_zero.so");
-    CHECK(host.logged("changes how floating point treats denormal numbers") == 1);
+    CHECK(host.logged("changes the floating-point handling of denormal numbers") == 1);
     volatile float smallest = 1.1754944e-38f;
     CHECK(next_of(host) == 2);
     CHECK(smallest / 2 != 0);
@@ -786,7 +786,7 @@ TEST_CASE("a plugin that registers something else in the host than when it was t
     CHECK(next_of(host) == -1);
     CHECK(contains(opdock_last_error(), "OPDOCK-E053"));
     CHECK(contains(opdock_last_error(), "priority 7"));
-    CHECK(host.logged("was taken when it was scanned, but could not be opened: OPDOCK-E053") == 1);
+    CHECK(host.logged("was accepted when it was scanned, but could not be opened: OPDOCK-E053") == 1);
     const nlohmann::json plugin = host->describe()["plugins"][0];
     CHECK(plugin["status"] == "rejected");
     CHECK(plugin["code"] == "OPDOCK-E053");
@@ -1130,9 +1130,9 @@ TEST_CASE("the umask, limits, signal mask and priority that a plugin changes are
     const auto judged = try_plugin("libchanges_what_can_be_put_back.so");
     REQUIRE(std::holds_alternative<Transcript>(judged));
     CHECK(std::get<Transcript>(judged).changes() ==
-          std::vector<std::string>{"the locale", "the working directory", "the umask", "the limits of resources",
+          std::vector<std::string>{"the locale", "the working directory", "the umask", "the resource limits",
                                    "the signal mask of the thread that loads it",
-                                   "how floating point rounds or traps"});
+                                   "the floating-point rounding or traps"});
 }
 
 TEST_CASE("a program without standard streams has its plugins tried all the same") {
@@ -1199,7 +1199,7 @@ TEST_CASE("where the kernel has no more of what confines a process, nothing is t
             std::string why;
             const bool tried = run_probe(find_probe(), *directory, "libgood.so", limits_for({"cpu"}), false, &why) ||
                                run_device_query("true", find_probe(), false).find(why) == std::string::npos;
-            _exit(!tried && contains(why, "it cannot be confined: the kernel has no room") ? held : is_tried);
+            _exit(!tried && contains(why, "it cannot be confined: the kernel accepts no further") ? held : is_tried);
         });
         REQUIRE(WIFEXITED(status));
         if (WEXITSTATUS(status) == cannot_be_shown) {

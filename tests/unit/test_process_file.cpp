@@ -43,6 +43,6 @@ TEST_CASE("what is no absolute path of a file is an error that names the variabl
         CAPTURE(name);
         CHECK(message_of([&] { path_of(name); })
                   .starts_with("PLUGIN_METRICS, column 1: expected the absolute path of a file, such as "
-                               "/var/tmp/opdock-%p, where %p is the number of the process; found '"));
+                               "/var/tmp/opdock-%p, where %p stands for the process id; found '"));
     }
 }

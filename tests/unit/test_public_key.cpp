@@ -28,8 +28,8 @@ TEST_CASE("a wrong public key is an error with its line") {
         return message_of([&] { parse_public_key(text, "/k/acme.pub"); });
     };
     CHECK(message("") == "/k/acme.pub:1: the file ends too early");
-    CHECK(message("opdock.secret-key/1\n") == "/k/acme.pub: this is a secret key, and expected is the public one that "
-                                              "belongs to it: NAME.pub beside NAME.key");
+    CHECK(message("opdock.secret-key/1\n") ==
+          "/k/acme.pub: this is a secret key; expected the public key that belongs to it: NAME.pub beside NAME.key");
     CHECK(message("opdock.public-key/2\n") ==
           "/k/acme.pub:1: expected 'opdock.public-key/1', found 'opdock.public-key/2'");
     CHECK(message("opdock.public-key/1\nname a b\n") ==
@@ -40,10 +40,10 @@ TEST_CASE("a wrong public key is an error with its line") {
     CHECK(message(key + key) ==
           "/k/acme.pub:3: expected nothing after the key; put further keys into files of their own");
     CHECK(message(key.substr(0, key.size() - 1)) == "/k/acme.pub:3: the file ends in the middle of this line");
-    CHECK(message(std::string(600, 'x') + "\n") == "/k/acme.pub:1: a line of 600 characters; at most 512 are allowed");
-    CHECK(message(std::string(513, 'x') + "\n") == "/k/acme.pub:1: a line of 513 characters; at most 512 are allowed");
+    CHECK(message(std::string(600, 'x') + "\n") == "/k/acme.pub:1: a line has 600 characters; at most 512 are allowed");
+    CHECK(message(std::string(513, 'x') + "\n") == "/k/acme.pub:1: a line has 513 characters; at most 512 are allowed");
     CHECK(message("opdock.public-key/1\n" + std::string(600, 'x') + "\n") ==
-          "/k/acme.pub:2: a line of 600 characters; at most 512 are allowed");
+          "/k/acme.pub:2: a line has 600 characters; at most 512 are allowed");
     CHECK(message(std::string(512, 'x') + "\n").starts_with("/k/acme.pub:1: expected 'opdock.public-key/1', found"));
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("the file of a public key has at most 4096 bytes") {
     CHECK(read_public_key(folder.write("acme.pub", text)).name == "acme");
     CHECK(message_of([&] {
               read_public_key(folder.write("acme.pub", text + "\n"));
-          }).ends_with("the file goes on after 4096 bytes; shorten it"));
+          }).ends_with("the file is longer than 4096 bytes; shorten it"));
 }
 
 TEST_CASE("a name of a key cannot lead out of a folder or spoil a terminal") {

@@ -422,7 +422,7 @@ TEST_CASE("an implementation has a kernel, pairs of functions and an alignment t
                {"OPDOCK-E034", "default.faulty", "; set it"});
     for (const uint32_t alignment : {3u, 12u, ~0u}) {
         check_says(impl_rejection([&](opdock_impl &impl) { impl.alignment = alignment; }),
-                   {"OPDOCK-E039", "no power of two"});
+                   {"OPDOCK-E039", "not a power of two"});
     }
     using Adjust = void (*)(opdock_impl &);
     const Adjust halves[] = {
@@ -735,7 +735,7 @@ TEST_CASE("a plugin whose signatures have more text than a host parses is reject
     const std::vector<core::RegistrationError> errors = errors_with(0);
     REQUIRE(errors.size() == 1); // reported once
     CHECK(errors[0].code == core::RejectCode::too_many_registrations);
-    CHECK(contains(errors[0].message, "up to this one its signatures have 1048608 bytes; at most 1048576 are kept"));
+    CHECK(contains(errors[0].message, "up to this op its signatures have 1048608 bytes; at most 1048576 are kept"));
     CHECK(n_refused == 2);
     CHECK(errors_with(64).empty()); // there is room for both
     CHECK(errors_with(63).size() == 1);
@@ -946,7 +946,7 @@ TEST_CASE("the implementations of a plugin file are of the vendor that its note 
     strict.run(entry);
     REQUIRE(strict.errors().size() == 2); // the entry passed on the first one
     CHECK(strict.errors().front().code == core::RejectCode::bad_field);
-    CHECK(contains(strict.errors().front().message, "vendor is 'other', but the plugin is of vendor 'acme'"));
+    CHECK(contains(strict.errors().front().message, "vendor is 'other', but the plugin's vendor is 'acme'"));
     core::Registrar program({"acme", "acme", "acme"}, nullptr, signatures);
     program.run(entry);
     CHECK(program.errors().empty());
@@ -1053,7 +1053,7 @@ TEST_CASE("of a plugin for a newer minor an implementation that this host does n
     const auto says = [](const std::function<void(opdock_impl &)> &adjust, const char *reason) {
         check_says(left_out_impl(adjust), {"implementation 'default.newer' for op 'sound.op' is left out: ", reason});
     };
-    says([](opdock_impl &impl) { impl.dtypes = "f32|f4"; }, "left out: dtypes 'f32|f4': 'f4' is no dtype");
+    says([](opdock_impl &impl) { impl.dtypes = "f32|f4"; }, "left out: dtypes 'f32|f4': 'f4' is not a dtype");
     says([](opdock_impl &impl) { impl.dtypes = "f32|i64"; }, "T of 'sound.op' is never i64");
     says([](opdock_impl &impl) { impl.kind = 4; }, "left out: kind is 4");
     says([](opdock_impl &impl) { impl.architectures = "sm_90+f"; }, "left out: architecture 'sm_90+f'");

@@ -174,5 +174,5 @@ TEST_CASE("whatever differs between two registrations is told as it was and as i
     }
     things = {};
     things.n_shutdowns = 0;
-    told(things, "it registers\n  nothing\nand when it was scanned it registered\n  a shutdown function");
+    told(things, "it registers\n  nothing\nbut when it was scanned, it registered\n  a shutdown function");
 }

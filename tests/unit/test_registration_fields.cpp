@@ -137,6 +137,7 @@ TEST_CASE("the dtypes that there are stand once in what is wrong with a registra
     const Signature signature = parse_signature("f(x: T[n]) -> (y: T[n])");
     bool dtypes_are_told = false;
     CHECK(rejected_for([&] { parse_dtypes("f31|f32|f30", signature, dtypes_are_told); }) ==
-          "dtypes 'f31|f32|f30': 'f31' is no dtype; expected " OPDOCK_DTYPE_NAMES "; 'f30' is no dtype");
-    CHECK(rejected_for([&] { parse_dtypes("f29", signature, dtypes_are_told); }) == "dtypes 'f29': 'f29' is no dtype");
+          "dtypes 'f31|f32|f30': 'f31' is not a dtype; expected " OPDOCK_DTYPE_NAMES "; 'f30' is not a dtype");
+    CHECK(rejected_for([&] { parse_dtypes("f29", signature, dtypes_are_told); }) ==
+          "dtypes 'f29': 'f29' is not a dtype");
 }

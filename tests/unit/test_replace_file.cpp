@@ -104,9 +104,8 @@ TEST_CASE("links and what is no regular file are not replaced") {
     const std::string fifo = directory.path() / "fifo";
     REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
     for (const std::string &path : {link, fifo, std::string("/dev/null"), directory.path().string()}) {
-        CHECK(replace_file(path, "new") == "'" + path +
-                                               "' is not written: it is no regular file; name a file, or a name that "
-                                               "is free");
+        CHECK(replace_file(path, "new") ==
+              "'" + path + "' is not written: it is not a regular file; specify a regular file or an unused name");
     }
     CHECK(text_of(link) == "old");
 }

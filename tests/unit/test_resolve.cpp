@@ -469,6 +469,6 @@ TEST_CASE("a decision reads as a table") {
           "  1  vendor.acme_fast  'vendor:acme' in the order of PLUGIN_PER_OP\n"
           "  2  vendor.acme       'vendor:acme' in the order of PLUGIN_PER_OP\n"
           "  3  default.cpu       'default' in the order of PLUGIN_PER_OP\n"
-          "  -  reference.cpp     order: nothing in the order vendor:acme|default of PLUGIN_PER_OP names it\n"
+          "  -  reference.cpp     order: no token of the order vendor:acme|default of PLUGIN_PER_OP names it\n"
           "  -  vendor.beta       deny_vendors: vendor 'beta' is denied by scope\n");
 }

@@ -36,9 +36,9 @@ TEST_CASE("an op nobody declares suggests the nearest and lists the plugins that
     CHECK(error.status() == OPDOCK_UNKNOWN_OP);
     CHECK(std::string(error.what()) ==
           "no plugin declares op 'rmsnorm_fwdd'; did you mean 'rmsnorm_fwd'?\n"
-          "These plugins were not taken:\n"
+          "These plugins were rejected:\n"
           "  /opt/libacme.so: built for ABI 2.0\n"
-          "Install a plugin that declares it, or name one as a module; plugin-ls lists what is there.");
+          "Install a plugin that declares it, or name one as a module; plugin-ls lists the available plugins.");
 }
 
 TEST_CASE("an op by a name that others call it says what opdock calls it, and no more") {
@@ -52,7 +52,7 @@ TEST_CASE("a standard op that nobody brings is no misspelling of one that somebo
     CHECK(error.status() == OPDOCK_UNKNOWN_OP);
     CHECK(std::string(error.what()) ==
           "'qgelu' is a standard op that no loaded plugin implements\n"
-          "Install a plugin that implements it, or name one as a module; plugin-ls lists what is there.");
+          "Install a plugin that implements it, or name one as a module; plugin-ls lists the available plugins.");
 }
 
 TEST_CASE("an op that nobody implements names who declared it") {
@@ -60,7 +60,7 @@ TEST_CASE("an op that nobody implements names who declared it") {
     const Error error = no_implementation_error("gelu", plugins, {});
     CHECK(error.status() == OPDOCK_NO_IMPLEMENTATION);
     CHECK(std::string(error.what()) == "op 'gelu' is declared by 'acme', 'cpu', but no plugin implements it\n"
-                                       "Install a plugin that implements it; plugin-ls lists what is there.");
+                                       "Install a plugin that implements it; plugin-ls lists the available plugins.");
 }
 
 TEST_CASE("an op whose implementations were all dropped lists each with its rule") {
@@ -79,7 +79,7 @@ TEST_CASE("what failures dropped comes back with reset_health, and the error say
     unhealthy.dropped.push_back({2, "vendor.gamma", Rule::health, "failed 3 times in a row, last with: no"});
     const std::string both = all_dropped_error("gelu", on_cpu(), unhealthy).what();
     CHECK(both.find("Change the policy named above") != std::string::npos);
-    CHECK(both.ends_with("\nWhat health dropped comes back with opdock_reset_health (C++: host.reset_health), once the "
+    CHECK(both.ends_with("\nopdock_reset_health (C++: host.reset_health) brings back what health dropped, once the "
                          "cause of the failures is gone."));
     unhealthy.dropped.erase(unhealthy.dropped.begin());
     const std::string health_alone = all_dropped_error("gelu", on_cpu(), unhealthy).what();
@@ -117,12 +117,12 @@ TEST_CASE("an error about many implementations, or a long order, has an end") {
     std::vector<Failure> failures;
     for (uint32_t i = 0; i < 2000; ++i) {
         const std::string impl_id = "vendor.gamma" + std::to_string(i);
-        many.dropped.push_back({i, impl_id, Rule::order, "nothing in the order " + shown_order(many.policy.order)});
+        many.dropped.push_back({i, impl_id, Rule::order, "no token of the order " + shown_order(many.policy.order)});
         failures.push_back({impl_id, "FAILED: no"});
     }
     const std::string dropped = all_dropped_error("gelu", on_cpu(), many).what();
     CHECK(dropped.size() < 100'000);
-    CHECK(dropped.find("vendor.gamma98: nothing in the order impl:vendor.made0|impl:vendor.made1|") !=
+    CHECK(dropped.find("vendor.gamma98: no token of the order impl:vendor.made0|impl:vendor.made1|") !=
           std::string::npos);
     CHECK(dropped.find("vendor.gamma99") == std::string::npos);
     CHECK(dropped.find("|... (1700 tokens)") != std::string::npos);
@@ -130,7 +130,7 @@ TEST_CASE("an error about many implementations, or a long order, has an end") {
     const std::string failed = all_failed_error("gelu", on_cpu(), many, failures).what();
     CHECK(failed.size() < 100'000);
     CHECK(failed.find("\n  vendor.gamma99: FAILED: no\n  and 1900 more\nNot tried:") != std::string::npos);
-    CHECK(failed.find("nothing in the order") == std::string::npos);
+    CHECK(failed.find("no token of the order") == std::string::npos);
 }
 
 TEST_CASE("a hundred implementations are listed whole, and an order of sixteen tokens") {

@@ -182,7 +182,7 @@ TEST_CASE("the cache is its user's alone") {
     CHECK((file.st_mode & 0777) == 0600);
     CHECK(chmod(place.file.c_str(), 0666) == 0);
     auto host = place.host(place.directory.path() / "libacme.so");
-    CHECK(host.logged("others may write to it") == 1);
+    CHECK(host.logged("other users may write to it") == 1);
     CHECK(status(host) == "loaded ");
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("a cache in a folder that others may write to is not believed: they co
     for (const mode_t mode : {0777, 0720}) {
         REQUIRE(chmod(folder.c_str(), mode) == 0);
         auto host = place.host(plugin);
-        CHECK(host.logged("others may write to the folder '" + folder + "'") == 1);
+        CHECK(host.logged("other users may write to the folder '" + folder + "'") == 1);
         CHECK(status(host) == "loaded ");
     }
     CHECK(tries.count() == 3);
@@ -220,7 +220,8 @@ TEST_CASE("a cache in whose place others could put another folder is not used") 
     {
         auto host = place.host(plugin);
         CHECK(status(host) == "loaded ");
-        CHECK(host.logged("in place of the folder '" + shared + "/opdock': everybody may write to") == 1);
+        CHECK(host.logged("another user could replace the folder '" + shared + "/opdock': everybody may write to") ==
+              1);
     }
     CHECK_FALSE(std::filesystem::exists(shared + "/opdock"));
     REQUIRE(chmod(shared.c_str(), 01777) == 0); // now nobody may replace other users' files
@@ -259,7 +260,7 @@ TEST_CASE("what lies in the place of the cache's files and is no file is one war
         REQUIRE(mkfifo((place.file.string() + suffix).c_str(), 0600) == 0);
         auto host = place.host(plugin);
         CHECK(status(host) == "loaded ");
-        CHECK(host.logged("'" + place.file.string() + suffix + "' is no regular file") == 1);
+        CHECK(host.logged("'" + place.file.string() + suffix + "' is not a regular file") == 1);
         CHECK(std::filesystem::is_fifo(place.file.string() + suffix));
     }
 }
@@ -276,7 +277,8 @@ TEST_CASE("a hard link in the place of what lies beside the cache is not written
         std::filesystem::create_hard_link(notes, place.file.string() + suffix);
         auto host = place.host(plugin, {}, true);
         CHECK(status(host) == "loaded ");
-        CHECK(host.logged("'" + place.file.string() + suffix + "' has another name too (a hard link); remove it") == 1);
+        CHECK(host.logged("'" + place.file.string() + suffix + "' has a second name (a hard link); remove that name") ==
+              1);
         CHECK(content_of(notes) == "mine");
     }
 }
@@ -473,7 +475,7 @@ TEST_CASE("a cache whose pages refer to one another over and over is set aside")
     std::ofstream(place.file, std::ios::binary) << endless_pages(sound);
     auto host = place.host(plugin);
     CHECK(status(host) == "loaded ");
-    CHECK(host.logged("was damaged or of another version of opdock") == 1);
+    CHECK(host.logged("was damaged or from another version of opdock") == 1);
     CHECK(ScanCache(place.file.parent_path(), quiet()).find_any(plugin).has_value());
 }
 
@@ -493,7 +495,8 @@ TEST_CASE("a journal beside the cache that names another file has that file dele
     std::filesystem::permissions(journal, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     auto host = place.host(plugin);
     CHECK(status(host) == "loaded ");
-    CHECK(host.logged("'" + journal + "' names a file that SQLite would delete, and is not opdock's; remove it") == 1);
+    CHECK(host.logged("'" + journal +
+                      "' is not a file of opdock, and names a file that SQLite would delete; remove it") == 1);
     CHECK(std::filesystem::exists(precious));
     CHECK(std::filesystem::exists(journal));
 }
@@ -516,7 +519,7 @@ TEST_CASE("a cache whose tables are others than its own is set aside without bei
         }
         auto host = place.host(plugin);
         CHECK(status(host) == "loaded ");
-        CHECK(host.logged("was damaged or of another version of opdock") == 1);
+        CHECK(host.logged("was damaged or from another version of opdock") == 1);
         CHECK(ScanCache(place.file.parent_path(), quiet()).find_any(plugin).has_value());
     }
 }
@@ -592,8 +595,8 @@ TEST_CASE("a cache of another version that cannot be set aside is one warning, a
     auto host = place.host(plugin);
     CHECK(status(host) == "loaded ");
     CHECK(host.logged("The cache of scanned plugins is not used") == 1);
-    CHECK(host.logged("is damaged and cannot be set aside, or cannot be read") == 1);
-    CHECK(host.logged("was damaged or of another version") == 0);
+    CHECK(host.logged("cannot be read, or is damaged and cannot be set aside") == 1);
+    CHECK(host.logged("was damaged or from another version") == 0);
 }
 
 TEST_CASE("a cache that cannot be written is one warning, and calls are served") {

@@ -136,7 +136,7 @@ TEST_CASE("a policy that names what nobody has is told when it is made, and refu
     MadeHost host;
     host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
     host.policy("deny_vendors", "amce");
-    CHECK(host.logged("setting 'deny_vendors': no plugin is of vendor 'amce'; did you mean 'acme'?") == 1);
+    CHECK(host.logged("setting 'deny_vendors': no plugin is from vendor 'amce'; did you mean 'acme'?") == 1);
     host.policy("per_op", "test.addd=default");
     CHECK(host.logged("no plugin declares op 'test.addd'") == 1);
     MadeHost strict(core::RawEnvironment{{"PLUGIN_STRICT", "1"}});

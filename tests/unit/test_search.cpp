@@ -178,7 +178,7 @@ TEST_CASE("relative and empty modules are errors, and the working directory is n
         CHECK(error.status() == OPDOCK_INVALID_ARGUMENT);
         CHECK(std::string(error.what()) ==
               "expected the absolute path of a plugin or directory, found '" + std::string(path) +
-                  "'; plugins are never looked for in the working directory, write the absolute path");
+                  "'; plugins are never searched for in the working directory, write the absolute path");
     }
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("a separator too many is told as such") {
     const Tree tree;
     const std::string plugin = tree.file("liba.so");
     CHECK_THROWS_WITH_AS(tree.search({}, {{"PLUGIN_MODULES", plugin + ":"}}),
-                         doctest::Contains("found ''; is there a separator too many?"), Error);
+                         doctest::Contains("found ''; remove the extra separator"), Error);
 }
 
 TEST_CASE("a module that is not there is a problem of what was asked for") {
@@ -446,7 +446,7 @@ TEST_CASE("a file whose name ends a line is passed over, so that nobody writes l
     for (const SearchProblem &problem : result.problems) {
         CHECK(problem.code == "OPDOCK-E035");
         CHECK(problem.message.find('\n') == std::string::npos);
-        CHECK(problem.message.find("its name ends a line") != std::string::npos);
+        CHECK(problem.message.find("its name contains a line break") != std::string::npos);
     }
 }
 

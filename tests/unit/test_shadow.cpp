@@ -241,7 +241,8 @@ TEST_CASE("a call whose results differ is written with its inputs of before, its
     CHECK(metadata.at("shadow") == "reference.other");
     CHECK(metadata.at("difference") == "in 'state', element 0 is 11, expected 21");
     CHECK(metadata.at("strides") == "{}");
-    CHECK(host.logged("Op 'test.update' on cpu:0: '" + file + "' has the call, and plugin-run replays it") == 1);
+    CHECK(host.logged("Op 'test.update' on cpu:0: the call was written to '" + file + "', and plugin-run replays it") ==
+          1);
 }
 
 TEST_CASE("the tensors of a strided call are written without their gaps, and with their strides beside them") {
@@ -284,8 +285,8 @@ TEST_CASE("calls that agree are not written, and of those that differ the first 
         CHECK(rows.added(host.op()) == 1);
     }
     CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 3);
-    CHECK(host.logged("has the call, and plugin-run replays it") == 3);
-    CHECK(host.logged("no more of 'default.one' are written") == 1);
+    CHECK(host.logged("the call was written to '") == 3);
+    CHECK(host.logged("no more calls of 'default.one' are written") == 1);
     CHECK(shadows_of(host, "default.one") == counts(1, 5, 0));
 }
 
@@ -314,7 +315,7 @@ TEST_CASE("calls of given numbers are written as they are, with a shadow and wit
             CHECK(values_in(file, "program.output")[0] == 10 * number + 1);
             CHECK(files::read_safetensors(file).size() == (has_shadow ? 3 : 2));
             CHECK(files::read_safetensors_metadata(file).contains("shadow") == has_shadow);
-            CHECK(host.logged("'" + file + "' has call " + std::to_string(number) + " of 'default.one'") == 1);
+            CHECK(host.logged("'" + file + "' now has call " + std::to_string(number) + " of 'default.one'") == 1);
         }
         CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
         CHECK(shadows_of(host, "default.one") == counts(has_shadow ? 5 : 0, 0, 0));
@@ -331,7 +332,7 @@ TEST_CASE("a folder that cannot be written to costs the program nothing but a wa
     for (int i = 0; i < 5; ++i) {
         CHECK(rows.added(host.op()) == 1);
     }
-    CHECK(host.logged("the call is not written, and no other will be: '" + no_folder + "/") == 1);
+    CHECK(host.logged("the call is not written, and no later call will be: '" + no_folder + "/") == 1);
     CHECK(shadows_of(host, "default.one") == counts(0, 5, 0));
 }
 
@@ -341,9 +342,8 @@ TEST_CASE("a call without a shadow to be had is served, and the log says why") {
     Rows rows;
     CHECK(rows.added(host.op()) == 0);
     CHECK(shadows_of(host, "default.one") == counts(0, 0, 1));
-    CHECK(
-        host.logged("a call of 'default.one' has no shadow: nothing but itself is registered for the CPU in the order "
-                    "reference|default") == 1);
+    CHECK(host.logged("a call of 'default.one' has no shadow: no other implementation for the CPU is registered in the "
+                      "order reference|default") == 1);
 }
 
 TEST_CASE("a shadow that fails or throws is none of the program's concern") {
@@ -390,14 +390,14 @@ TEST_CASE("wrong rules are errors with the variable and what was expected") {
         const char *message;
     } cases[] = {
         {"gelu", "PLUGIN_SHADOW, column 1: expected OP=TOKEN@1/N, such as gelu=reference@1/1000, found 'gelu'"},
-        {"gelu=reference@2", "PLUGIN_SHADOW, column 16: expected a rate such as 1/1000 behind '@', found '2'"},
+        {"gelu=reference@2", "PLUGIN_SHADOW, column 16: expected a rate such as 1/1000 after '@', found '2'"},
         {"gelu=reference@1/0", "expected a rate such as 1/1000"},
         {"gelu=reference@1/x", "expected a rate such as 1/1000"},
         {"gelu=refrence@1/2", "PLUGIN_SHADOW, column 6: expected a token"},
         {"a=default;b=default;a=reference", "PLUGIN_SHADOW, column 21: 'a' is given twice; keep one"},
-        {"a=default@1/2,drip", "PLUGIN_SHADOW, column 15: expected 'drop' or nothing behind the rate, found 'drip'"},
-        {"a=default@dropped", "PLUGIN_SHADOW, column 11: expected a rate such as 1/1000 behind '@', found 'dropped'"},
-        {"a=default@drop,1/2", "expected 'drop' or nothing behind the rate, found '1/2'"},
+        {"a=default@1/2,drip", "PLUGIN_SHADOW, column 15: expected 'drop' or nothing after the rate, found 'drip'"},
+        {"a=default@dropped", "PLUGIN_SHADOW, column 11: expected a rate such as 1/1000 after '@', found 'dropped'"},
+        {"a=default@drop,1/2", "expected 'drop' or nothing after the rate, found '1/2'"},
         {"ge lu=default", "PLUGIN_SHADOW, column 3: expected the name of an op"},
     };
     for (const auto &one : cases) {

@@ -194,7 +194,7 @@ TEST_CASE("an optional attribute has no default, and is neither a dim nor a dtyp
     CHECK(first_line("f(*, a: T?) -> ()") ==
           "signature, column 6: 'a' binds a dtype variable, so it cannot be optional; give it a default");
     CHECK(first_line("f(x: T[n], *, k: int?) -> (y: T[k])") ==
-          "signature, column 33: 'k' is optional, and a dim is never absent");
+          "signature, column 33: 'k' is optional, but a dim must always be present");
     CHECK(first_line("f(*, a: string[] = [\"x\"]) -> ()") ==
           "signature, column 21: expected ']' to end the empty list, "
           "the only default of a list of strings, found \"x\"");
@@ -271,7 +271,7 @@ TEST_CASE("an error stays short, and fit for a terminal, whatever stands where i
 }
 
 TEST_CASE("a backslash that escapes nothing is told with its column, and so is one at the end") {
-    const std::string expected = ": a backslash in a string stands before '\"' or another backslash only";
+    const std::string expected = ": a backslash in a string may only precede '\"' or another backslash";
     CHECK(first_line("f(*, a: string = \"x\\n\") -> ()") == "signature, column 20" + expected);
     CHECK(first_line("f(*, a: string = \"x\\") == "signature, column 20" + expected);
     CHECK(first_line("f(*, a: string = \"x") ==
@@ -342,7 +342,8 @@ TEST_CASE("a signature that would be too long with the usual spaces is refused, 
 }
 
 TEST_CASE("a name is used once among inputs, attributes and outputs") {
-    const std::string expected = "the name 'x' is taken; inputs, attributes and outputs share their names";
+    const std::string expected =
+        "the name 'x' is already used; inputs, attributes and outputs must have different names";
     CHECK(first_line("f(x: T[n], x: T[n]) -> ()") == "signature, column 12: " + expected);
     CHECK(first_line("f(x: T[n], *, x: int) -> ()") == "signature, column 15: " + expected);
     CHECK(first_line("f(x: T[n]) -> (x: T[n])") == "signature, column 16: " + expected);
@@ -391,11 +392,11 @@ TEST_CASE("an output may count a dim of outputs that is at most what a clause sa
     for (const char *clause : {"", " where m >= n", " where m+0 <= n", " where m <= m", " where m <= b"}) {
         CAPTURE(clause);
         CHECK(first_line("f(x: T[n], b: T[b]?) -> (y: T[m], m: i64[])" + std::string(clause)) ==
-              "signature, column 31: the output 'm' counts the dim 'm', which needs a clause 'm <= ...' of dims that "
-              "required inputs and attributes tell: how many there may be at most");
+              "signature, column 31: the output 'm' counts the dim 'm', which needs a clause 'm <= ...' that limits it "
+              "by dims of required inputs and attributes");
     }
     CHECK(first_line("f(x: T[n]*) -> (y: T[m]*, m: i64[]) where m <= 4") ==
-          "signature, column 17: 'm' is counted by an output, and so it cannot be a dim of a list");
+          "signature, column 17: 'm' is counted by an output, so it cannot be a dim of a list");
     // A dim that an input has is determined by the input.
     CHECK(parse_signature("f(x: T[n]) -> (y: T[n], n: i64[])").outputs[1].counts == -1);
 }
@@ -418,14 +419,14 @@ TEST_CASE("a dim that first appears in a list belongs to its elements") {
     const Signature signature = parse_signature("f(w: T[k], xs: T[n, k]*) -> (ys: T[n]*)");
     CHECK(signature.element_dims == 1u << 1u);
     CHECK(first_line("f(xs: T[n]*) -> (y: T[n])") ==
-          "signature, column 18: 'n' is another one in each element of a list; 'y' is not a list");
+          "signature, column 18: 'n' differs between the elements of a list; 'y' is not a list");
     CHECK(first_line("f(xs: T[...]*, y: T[...]) -> ()") ==
-          "signature, column 16: '...' is another one in each element of a list; 'y' is not a list");
+          "signature, column 16: '...' differs between the elements of a list; 'y' is not a list");
     // Open axes are shared from their first appearance outside of lists.
     CHECK(parse_error("f(xs: T[n]*, y: T[...]) -> (z: T[...])") == "no error");
     CHECK(parse_error("f(x: T[...], ys: T[...]*) -> (z: T[...])") == "no error");
     CHECK(first_line("f(x: T[n]) -> (ys: T[n]*)") ==
-          "signature, column 16: a list of outputs takes its length from a list of inputs; there is none");
+          "signature, column 16: a list of outputs takes its length from a list of inputs; the op has none");
 }
 
 TEST_CASE("'output ~ input' names an input of the same dtype and dims") {
@@ -442,7 +443,7 @@ TEST_CASE("markers that make no sense are errors") {
     CHECK(first_line("f(x: T[n]) -> (mut y: T[n])") ==
           "signature, column 16: 'mut' marks inputs that the op writes; outputs are always written");
     CHECK(first_line("f(mut mut x: T[n]) -> ()") == "signature, column 7: 'mut' twice");
-    CHECK(first_line("f(x: T[..., ...]) -> ()") == "signature, column 13: '...' stands at most once in a shape");
+    CHECK(first_line("f(x: T[..., ...]) -> ()") == "signature, column 13: '...' may appear at most once in a shape");
 }
 
 TEST_CASE("an unknown dtype lists those that exist") {
@@ -497,7 +498,7 @@ TEST_CASE("dims are divided by positive numbers only") {
     for (const char *dim : {"n/0", "n/m", "n/(2)"}) {
         CAPTURE(dim);
         CHECK(first_line(std::string("f(x: T[n, m]) -> (y: T[") + dim + "])") ==
-              "signature, column 26: dims are divided by a number of at least 1 only");
+              "signature, column 26: dims can only be divided by a number of at least 1");
     }
 }
 

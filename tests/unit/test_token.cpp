@@ -217,8 +217,8 @@ TEST_CASE("'measured' names nobody, and has something behind it") {
         CHECK_FALSE(order[1].names("a", kind, "acme", true));
     }
     CHECK(message_of([&] { parse_per_op("gelu=measured", per_op); }) ==
-          "PLUGIN_PER_OP, column 6: 'measured' names no implementation: of those that the tokens behind it name, the "
-          "fastest goes first; write 'measured|default|vendor'");
+          "PLUGIN_PER_OP, column 6: 'measured' names no implementation: it puts the fastest one of the tokens after it "
+          "first; write 'measured|default|vendor'");
     CHECK_THROWS_AS(parse_order("default|measured", per_op), Error);
 }
 

@@ -226,7 +226,7 @@ TEST_CASE("a trace does not take the place of another file, of another trace's, 
           std::string::npos);
     CHECK(message_of([&] { TraceRing(directory.path(), small); }).find("cannot be created") != std::string::npos);
     directory.write("notes.ring", "shopping list");
-    CHECK(message_of([&] { TraceRing(directory.path() / "notes.ring", small); }).find("holds no trace") !=
+    CHECK(message_of([&] { TraceRing(directory.path() / "notes.ring", small); }).find("is not a trace") !=
           std::string::npos);
     CHECK(bytes_of(directory.path() / "notes.ring") == "shopping list");
     {

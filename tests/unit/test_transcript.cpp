@@ -267,18 +267,18 @@ TEST_CASE("records out of their order are no transcript") {
             std::vector<std::byte> wrong = begun;
             const std::vector<std::byte> next = record(kind);
             wrong.insert(wrong.end(), next.begin(), next.end());
-            CHECK_THROWS_WITH_AS(Transcript::parse(wrong), doctest::Contains("a record is not where it belongs"),
+            CHECK_THROWS_WITH_AS(Transcript::parse(wrong), doctest::Contains("a record is in the wrong place"),
                                  Rejected);
         }
     }
     std::vector<std::byte> headless = hello; // a first record's content in a record of another kind
     headless[0] = std::byte{OPDOCK_RECORD_OPENED};
-    CHECK_THROWS_WITH_AS(Transcript::parse(headless), doctest::Contains("it does not begin as a transcript does"),
+    CHECK_THROWS_WITH_AS(Transcript::parse(headless), doctest::Contains("it does not begin like a transcript"),
                          Rejected);
     std::vector<std::byte> twice = sent_by("libgood.so");
     const std::vector<std::byte> again = twice;
     twice.insert(twice.end(), again.begin(), again.end());
-    CHECK_THROWS_WITH_AS(Transcript::parse(twice), doctest::Contains("goes on after its end"), Rejected);
+    CHECK_THROWS_WITH_AS(Transcript::parse(twice), doctest::Contains("continues after its end"), Rejected);
 }
 
 TEST_CASE("knobs that are too many to be looked at are left out by both ends") {
@@ -368,10 +368,10 @@ TEST_CASE("a transcript has texts up to the longest that a probe sends, each wit
     CHECK_NOTHROW(Transcript::parse(of_op(text_of_size(0, '\0'), "")));
     CHECK_THROWS_WITH_AS(Transcript::parse(of_op(text_of_size(OPDOCK_TRANSCRIPT_LONGEST_TEXT + 1, '\0'), "")),
                          doctest::Contains("a text is longer than a probe sends"), Rejected);
-    CHECK_THROWS_WITH_AS(Transcript::parse(of_op(text_of_size(7, 'x'), "")), doctest::Contains("a text does not end"),
-                         Rejected);
+    CHECK_THROWS_WITH_AS(Transcript::parse(of_op(text_of_size(7, 'x'), "")),
+                         doctest::Contains("a text is not terminated"), Rejected);
     CHECK_THROWS_WITH_AS(Transcript::parse(of_op(text_of_size(7, '\0'), "x")),
-                         doctest::Contains("a record is longer than what it holds"), Rejected);
+                         doctest::Contains("a record is longer than its contents"), Rejected);
 }
 
 TEST_CASE("a transcript tells of as many libraries as a probe sends") {
@@ -385,14 +385,13 @@ TEST_CASE("a transcript tells of as many libraries as a probe sends") {
     CHECK(transcript.libraries().back().path == "/a");
     CHECK((transcript.libraries().back().identity == FileIdentity{1, OPDOCK_TRANSCRIPT_MOST_LIBRARIES - 1, 3, 4, 5}));
     made.put(OPDOCK_RECORD_LIBRARY, raw_bytes(opdock_transcript_library{}) + "/b");
-    CHECK_THROWS_WITH_AS(Transcript::parse(made.bytes), doctest::Contains("a record is not where it belongs"),
-                         Rejected);
+    CHECK_THROWS_WITH_AS(Transcript::parse(made.bytes), doctest::Contains("a record is in the wrong place"), Rejected);
 }
 
 TEST_CASE("what an entry returned is a status and nothing else") {
     MadeTranscript made;
     made.put(OPDOCK_RECORD_RETURNED, raw_bytes(opdock_status{OPDOCK_OK}) + "x");
-    CHECK_THROWS_WITH_AS(Transcript::parse(made.bytes), doctest::Contains("a record is longer than what it holds"),
+    CHECK_THROWS_WITH_AS(Transcript::parse(made.bytes), doctest::Contains("a record is longer than its contents"),
                          Rejected);
 }
 

@@ -52,7 +52,7 @@ TEST_CASE("a key whose name ends a line is not used, and the warning is one line
     CHECK(keys.keys.empty());
     REQUIRE(keys.warnings.size() == 1);
     CHECK(keys.warnings[0] ==
-          "The key 'a\\x0ab.pub' in '" + directory.path().string() + "' is not used: its name ends a line");
+          "The key 'a\\x0ab.pub' in '" + directory.path().string() + "' is not used: its name contains a line break");
 }
 
 TEST_CASE("a folder that cannot be read is a warning; one that is a file is as good as none") {
@@ -93,7 +93,7 @@ TEST_CASE("a file that holds no key is a warning and costs no other key") {
     CHECK(keys.keys.size() == 1);
     REQUIRE(keys.warnings.size() == 3);
     CHECK(keys.warnings[0].find("a.pub:1: expected 'opdock.public-key/1', found") != std::string::npos);
-    CHECK(keys.warnings[1].find("the file goes on after 4096 bytes") != std::string::npos);
+    CHECK(keys.warnings[1].find("the file is longer than 4096 bytes") != std::string::npos);
     CHECK(keys.warnings[2].find("expected a regular file") != std::string::npos);
 }
 

@@ -170,7 +170,7 @@ TEST_CASE("a database with room for rows that take all memory is not read") {
         std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
         std::filesystem::resize_file(file, std::uintmax_t{65} << 20);
         CHECK(
-            contains(message_of([&] { (void)database.read(identity); }), "it has more than 64 MiB with its journals"));
+            contains(message_of([&] { (void)database.read(identity); }), "with its journals it is larger than 64 MiB"));
         std::filesystem::resize_file(database.path(), bytes);
     }
     std::filesystem::remove(database.path() + "-wal");
@@ -187,7 +187,7 @@ TEST_CASE("whether anything could be kept is known without an entry") {
     CHECK(database.read(identity).size() == 1);
     CHECK(contains(message_of([] { TuneDatabase("").check(); }), "there is no tuning database"));
     chmod((directory.path() / "cache").c_str(), 0777);
-    CHECK(contains(message_of([&] { database.check(); }), "others may write to the folder"));
+    CHECK(contains(message_of([&] { database.check(); }), "other users may write to the folder"));
 }
 
 TEST_CASE("a FIFO in place of the tuning database or of what lies beside it is an error, and nobody waits for it") {
@@ -198,7 +198,7 @@ TEST_CASE("a FIFO in place of the tuning database or of what lies beside it is a
         TuneDatabase(path).write(identity, {entry("n=1")});
         std::filesystem::remove(path + suffix);
         REQUIRE(mkfifo((path + suffix).c_str(), 0600) == 0);
-        CHECK(contains(message_of([&] { (void)TuneDatabase(path).read(identity); }), "is no regular file"));
+        CHECK(contains(message_of([&] { (void)TuneDatabase(path).read(identity); }), "is not a regular file"));
         CHECK_THROWS_AS(TuneDatabase(path).write(identity, {entry("n=1")}), DatabaseError);
     }
 }
@@ -232,7 +232,7 @@ TEST_CASE("a hard link beside the tuning database is an error, one of the databa
         std::filesystem::create_hard_link(file, directory.path() / "other");
         const std::string message = message_of([&] { (void)TuneDatabase(path).read(identity); });
         CHECK(message == (*suffix == '\0' ? "nothing was thrown"
-                                          : "'" + file + "' has another name too (a hard link); remove it"));
+                                          : "'" + file + "' has a second name (a hard link); remove that name"));
     }
 }
 
@@ -259,7 +259,7 @@ TEST_CASE("a file that is no tuning database is refused and left as it is") {
     chmod(path.c_str(), 0600);
     const std::string before = content_of(path);
     const TuneDatabase database(path);
-    const std::string expected = "'" + path + "' is no database of opdock's for this, and was left as it is.";
+    const std::string expected = "'" + path + "' is not an opdock database of this kind; the file was not changed.";
     CHECK(contains(message_of([&] { (void)database.read(identity); }), expected));
     CHECK(contains(message_of([&] { database.write(identity, {entry("n=1")}); }), expected));
     CHECK(contains(message_of([&] { database.check(); }), expected));

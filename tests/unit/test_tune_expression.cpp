@@ -134,7 +134,7 @@ TEST_CASE("a faulty expression says where and what") {
     CHECK(fault("n + min(rows, 2n)").empty() == false);
     CHECK(fault("next_pow2 + 1") == "0: unknown name 'next_pow2'");
     CHECK(fault("n = 1") == "2: '=' assigns; a comparison is '=='");
-    CHECK(fault("").starts_with("0: an expression is expected"));
+    CHECK(fault("").starts_with("0: expected an expression"));
     CHECK(fault("n, rows") == "1: unexpected ','");
     CHECK(fault("min(n") != "");
     CHECK(fault("n +") != "");

@@ -174,7 +174,7 @@ TEST_CASE("a product that explodes is left out") {
     }
     const TuneFile file = parse(section(body + "}"));
     REQUIRE(file.problems.size() == 1);
-    CHECK(file.problems[0].message == "the product comes to more than 65536 configs");
+    CHECK(file.problems[0].message == "the product gives more than 65536 configs");
     CHECK(file.sections[0].product.empty());
     const std::string none = section("product: {block: 1, vector: []}");
     CHECK(problems(none) ==
@@ -238,8 +238,9 @@ TEST_CASE("a key has multiples of 1 to 2 to the 40th") {
         CAPTURE(text);
         CHECK(bucket(text) == "expected exact, log2 or multiple of N, found '" + std::string(text) + "'");
     }
-    CHECK(problems(section("key: {n: [exact]}")) ==
-          std::vector<std::string>{"acme.tune.yaml:4:14: how 'n' is bucketed: expected a value, found a list"});
+    CHECK(
+        problems(section("key: {n: [exact]}")) ==
+        std::vector<std::string>{"acme.tune.yaml:4:14: the bucket of 'n' in the key: expected a value, found a list"});
 }
 
 TEST_CASE("a pinned entry has a key and a config and nothing else, and one that is wrong is left out alone") {
@@ -473,13 +474,13 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     };
     CHECK(problems(product(256, 256)).empty());
     REQUIRE(parse(product(257, 256)).problems.size() == 1);
-    CHECK(parse(product(257, 256)).problems[0].message == "the product comes to more than 65536 configs");
+    CHECK(parse(product(257, 256)).problems[0].message == "the product gives more than 65536 configs");
     // With a clause, each config counts once more.
     const std::string where = "      where: block < vector\n";
     CHECK(problems(product(181, 181) + where).empty());
     const TuneFile file = parse(product(182, 181) + where);
     REQUIRE(file.problems.size() == 1);
-    CHECK(file.problems[0].message.starts_with("here the file comes to more than 65536 configs"));
+    CHECK(file.problems[0].message.starts_with("here the file reaches more than 65536 configs"));
     CHECK(file.sections.at(0).product.empty());
     // And once more for every 64 bytes of the clause.
     const auto clause = [](size_t bytes) { return "      where: block <" + std::string(bytes - 13, ' ') + "vector\n"; };
@@ -499,7 +500,7 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     const std::string expressions = "    - where:\n        - n > 1\n        - n > 2\n        - n > 3\n";
     CHECK_THROWS_WITH(
         parse(repeated(expressions, 342)),
-        "acme.tune.yaml:1368:7: more than 1024 expressions, each counted once for every 512 bytes that it begins");
+        "acme.tune.yaml:1368:7: more than 1024 expressions, each counted once for every 512 bytes or part of them");
     std::string thirty_long_ones = "    - where: ['n > 1" + std::string(508, ' ') + "'"; // 513 bytes each
     for (int i = 1; i < 30; ++i) {
         thirty_long_ones += ",'n > 1" + std::string(508, ' ') + "'";
@@ -514,7 +515,7 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     CHECK(problems(long_ones_and(64)).empty());
     CHECK_THROWS_WITH(
         parse(long_ones_and(65)),
-        "acme.tune.yaml:84:7: more than 1024 expressions, each counted once for every 512 bytes that it begins");
+        "acme.tune.yaml:84:7: more than 1024 expressions, each counted once for every 512 bytes or part of them");
     CHECK(problems(repeated("    - impel: a\n", 1000)).size() == most_problems + 1);
 
     std::string wide = "- configs:\n        - k0: 0\n";
@@ -533,7 +534,7 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     CHECK(problems(product_of(most_knobs)).empty());
     CHECK(parse(product_of(most_knobs)).sections.at(0).product.size() == most_knobs);
     CHECK(problems(product_of(most_knobs + 1)) ==
-          std::vector<std::string>{"acme.tune.yaml:5:9: the product is of more than 256 knobs"});
+          std::vector<std::string>{"acme.tune.yaml:5:9: the product has more than 256 knobs"});
     CHECK(parse(product_of(most_knobs + 1)).sections.at(0).product.empty());
 }
 
@@ -697,9 +698,9 @@ ops:
 TEST_CASE("what is wrong with lists and strategies is told, and that op left out") {
     using Texts = std::vector<std::string>;
     CHECK(problems("mm:\n  - strategy: {M: log}\n") ==
-          Texts{"acme.tune.yaml:2:3: op 'mm' has a strategy, and no entry with param_map"});
+          Texts{"acme.tune.yaml:2:3: op 'mm' has a strategy, but no entry with param_map"});
     CHECK(problems("mm:\n  - param_map: {META: metas}\n") ==
-          Texts{"acme.tune.yaml:2:5: param_map needs to be a map with META, a map, in it"});
+          Texts{"acme.tune.yaml:2:5: param_map must be a map that contains META, a map"});
     CHECK(problems("mm:\n  - param_map: {META: {B: bs}}\n    b: [1]\n") ==
           Texts{"acme.tune.yaml:2:27: there is no list 'bs' in this entry; did you mean 'b'?"});
     CHECK(problems("mm:\n  - param_map: {META: {B: bs}}\n    bs: []\n") ==
@@ -714,13 +715,13 @@ TEST_CASE("what is wrong with lists and strategies is told, and that op left out
     }
     const Texts told = problems(bomb);
     REQUIRE(told.size() == 1);
-    CHECK(told[0].ends_with("'K8': here the lists come to more than 65536 configs"));
+    CHECK(told[0].ends_with("'K8': here the lists give more than 65536 configs"));
 }
 
 TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
     using Texts = std::vector<std::string>;
     CHECK(problems("mm:\n  - num_warps: 4\n") == Texts{"acme.tune.yaml:2:5: expected META, or gen with param_map"});
-    const Texts no_map = {"acme.tune.yaml:2:5: gen needs param_map, a map with META in it"};
+    const Texts no_map = {"acme.tune.yaml:2:5: gen needs param_map, a map that contains META"};
     CHECK(problems("mm:\n  - gen: true\n    block: [1]\n") == no_map);
     CHECK(problems("mm:\n  - gen: true\n    param_map: [META]\n") == no_map);
     CHECK(problems("mm:\n  - gen: true\n    param_map: META\n") == no_map);
@@ -740,7 +741,7 @@ TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
     const Texts too_many = problems("mm:\n" + many + many);
     REQUIRE(too_many.size() == 1);
     CHECK(too_many[0].starts_with(
-        "acme.tune.yaml:3:5: here the file comes to more than 65536 configs; those of this entry are left out"));
+        "acme.tune.yaml:3:5: here the file reaches more than 65536 configs; the configs of this entry are left out"));
     std::string bomb = "mm:\n  - gen: true\n    param_map:\n      META:\n";
     for (int i = 0; i < 30; ++i) {
         bomb += "        K" + std::to_string(i) + ": [1, 2, 3, 4]\n";
@@ -764,7 +765,7 @@ TEST_CASE("what the lists of a FlagGems file generate is bounded over all of its
     const TuneFile many = parse(text);
     REQUIRE(many.problems.size() == 1);
     CHECK(many.problems[0].place.line == 4); // in the second op
-    CHECK(many.problems[0].message.starts_with("here the lists of the file come to more than 131072 values"));
+    CHECK(many.problems[0].message.starts_with("here the lists of the file reach more than 131072 values"));
     CHECK(many.sections.at(0).configs.size() == 28561);
     const TuneFile long_words = parse(op("op", std::string(1000, 'w')));
     REQUIRE(long_words.problems.size() == 1);
@@ -781,7 +782,7 @@ TEST_CASE("what the configs of a file may come to is shared by its sections, and
     text = section(text + vector + "    - configs:\n        - block: 1");
     const TuneFile file = parse(text);
     REQUIRE(file.problems.size() == 1);
-    CHECK(file.problems[0].message.starts_with("here the file comes to more than 65536 configs"));
+    CHECK(file.problems[0].message.starts_with("here the file reaches more than 65536 configs"));
     REQUIRE(file.sections.size() == 2);
     CHECK_FALSE(file.sections[0].product.empty());
     CHECK(file.sections[1].configs.empty());
@@ -854,19 +855,18 @@ TEST_CASE("lists of a FlagGems file come to 65536 configs, and no more") {
     const TuneFile most = parse(generated(256, 256));
     CHECK(most.problems.empty());
     CHECK(most.sections.at(0).configs.size() == 65536);
-    CHECK(problems(generated(256, 257)) == Texts{"acme.tune.yaml:3:30: the lists come to more than 65536 configs"});
+    CHECK(problems(generated(256, 257)) == Texts{"acme.tune.yaml:3:30: the lists give more than 65536 configs"});
     const auto product = [&](const std::string &op, size_t one, size_t other) {
         return fmt::format("{}:\n  - param_map: {{META: {{BLOCK_M: a, BLOCK_N: b}}}}\n    a: {}\n    b: {}\n", op,
                            list(one), list(other));
     };
     CHECK(problems(product("mm", 256, 256)).empty());
     CHECK(problems(product("mm", 257, 256)) ==
-          Texts{"acme.tune.yaml:2:45: 'BLOCK_N': here the lists come to more than 65536 configs"});
+          Texts{"acme.tune.yaml:2:45: 'BLOCK_N': here the lists give more than 65536 configs"});
     // For bmm there are two more choices of each config, and the expression that decides between them counts once more.
     CHECK(problems(product("bmm", 128, 128)).empty());
-    CHECK(
-        problems(product("bmm", 129, 128)) ==
-        Texts{"acme.tune.yaml:2:5: here the file comes to more than 65536 configs; those of this entry are left out"});
+    CHECK(problems(product("bmm", 129, 128)) == Texts{"acme.tune.yaml:2:5: here the file reaches more than 65536 "
+                                                      "configs; the configs of this entry are left out"});
     // Earlier configs count too.
     const std::string one_more = "softmax:\n  - META: {B: 1}\n";
     CHECK(problems(product("mm", 256, 255) + one_more).empty());

@@ -21,7 +21,7 @@ namespace {
 
 void refuse_line_feed(const std::string &word) {
     if (word.find('\n') != std::string::npos) {
-        throw UsageError(core::quote(word) + " has a line feed in it; expected words and names of one line");
+        throw UsageError(core::quote(word) + " contains a line feed; expected one-line words and names");
     }
 }
 
@@ -160,7 +160,7 @@ std::string absolute_path(const std::string &path) {
     std::error_code error;
     const std::filesystem::path absolute = std::filesystem::absolute(path, error);
     if (error) {
-        throw UsageError("'" + path + "': the working directory cannot be told (" + error.message() +
+        throw UsageError("'" + path + "': cannot determine the working directory (" + error.message() +
                          "); expected an absolute path");
     }
     std::string normal = absolute.lexically_normal().string();
@@ -174,7 +174,7 @@ std::string op_called(const std::string &name) {
 
 std::string one_op(const std::vector<std::string> &words) {
     if (words.size() > 1) {
-        throw UsageError("one op at a time; '" + words[1] + "' is a second one");
+        throw UsageError("one op at a time; '" + words[1] + "' is a second op");
     }
     return words.empty() ? "" : op_called(words.front());
 }

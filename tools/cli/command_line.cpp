@@ -121,7 +121,8 @@ void CommandLine::modules(Texts &into, const char *help) {
 }
 
 void CommandLine::prefix() {
-    one("prefix", "PREFIX", use_variable_prefix, "of environment variables, as the program chose it: \"TE_FL_\"");
+    one("prefix", "PREFIX", use_variable_prefix,
+        "prefix of environment variables, as the program chose it: \"TE_FL_\"");
 }
 
 void CommandLine::format(bool &json, const char *keys, const char *commands) {

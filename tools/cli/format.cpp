@@ -21,7 +21,7 @@ std::string formats(const po::options_description &options, const std::string &t
 
 void add_format(po::options_description &options, const std::string &keys, const std::string &commands) {
     const std::string format = commands + formats(options, "table (the default)");
-    const std::string json = commands + "short for --format json; " + keys + " has the keys";
+    const std::string json = commands + "short for --format json; " + keys + " lists the keys";
     options.add_options()("format", po::value<std::string>()->value_name("FORMAT"), format.c_str());
     options.add_options()("json", json.c_str());
 }

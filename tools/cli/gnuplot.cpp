@@ -19,7 +19,7 @@ ProgramRun run(const std::string &argument, const std::string &script = {}) {
         return run_program({{"gnuplot", argument}, own_environment()}, script);
     } catch (const std::system_error &error) {
         throw Failure(error.code() == std::errc::no_such_file_or_directory
-                          ? "--plot needs gnuplot, which is not in PATH; Debian and Ubuntu have it in gnuplot-nox"
+                          ? "--plot needs gnuplot, which is not in PATH; on Debian and Ubuntu, install gnuplot-nox"
                           : std::string("--plot: ") + error.what());
     }
 }
@@ -50,7 +50,7 @@ std::string run_gnuplot(const std::string &script) {
 
 void check_plot_name(const std::string &path) {
     if (const size_t dot = path.rfind('.'); dot != std::string::npos && path.substr(dot) != ".svg") {
-        throw UsageError("--plot " + path + ": it writes SVG; name a file that ends in .svg");
+        throw UsageError("--plot " + path + ": the plot is SVG; name a file that ends in .svg");
     }
 }
 

@@ -47,10 +47,10 @@ inline void look_at_module(const std::string &module, const std::string &option 
     if (reason == ENOENT || reason == ENOTDIR) {
         const bool looks_like_several = !option.empty() && module.find_first_of(",:") != std::string::npos;
         throw Failure(named + ": there is no such file or directory" +
-                      (looks_like_several ? "; " + option + " takes one path, and may be repeated"
+                      (looks_like_several ? "; " + option + " takes one path; repeat it for more"
                                           : "; correct the path, or build what it names"));
     }
-    throw Failure(named + ": OPDOCK-E002: it cannot be looked at: " + std::generic_category().message(reason) +
+    throw Failure(named + ": OPDOCK-E002: it cannot be accessed: " + std::generic_category().message(reason) +
                   ". Expected a file or directory that you may read; check its path, and the permissions of the "
                   "directories above it");
 }

@@ -20,7 +20,7 @@ Input::Input(const std::string &path)
         fail(std::generic_category().message(errno));
     }
     if (S_ISDIR(status.st_mode)) {
-        fail("it is a folder, and a file is expected");
+        fail("this is a folder; expected a file");
     }
     is_silent_pipe_ = S_ISFIFO(status.st_mode);
     size_ = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) : 0;
@@ -53,14 +53,14 @@ size_t Input::read(void *into, size_t most) {
     for (;;) {
         const ssize_t got = ::read(descriptor_, into, most);
         if (got == 0 && is_silent_pipe_) {
-            fail("nobody writes to this pipe");
+            fail("no process writes to this pipe");
         }
         if (got >= 0) {
             is_silent_pipe_ = false;
             return static_cast<size_t>(got);
         }
         if (errno == EAGAIN && !waits_) {
-            fail("nothing can be read from it; expected a file or a pipe");
+            fail("it cannot be read; expected a file or a pipe");
         }
         if (errno == EAGAIN) { // the pipe has a writer that has not written yet
             pollfd readable = {descriptor_, POLLIN, 0};

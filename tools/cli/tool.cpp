@@ -124,7 +124,7 @@ std::string help_of_command(const ToolText &tool, const CommandText &command, co
     text << usage << '\n'
          << explained(command) << words_explained(std::string("\n") + tool.notes, usage) << '\n'
          << own << (examples.empty() ? "" : "\nExamples:\n" + examples) << "\n'" << tool.name
-         << " --help' tells of all commands and of exit codes.\n";
+         << " --help' lists all commands and exit codes.\n";
     return text.str();
 }
 

@@ -23,7 +23,7 @@ const std::string &variable_prefix() {
 void use_variable_prefix(const std::string &prefix) {
     if (!core::is_variable_prefix(prefix)) {
         throw UsageError("--prefix " + core::quote(prefix) +
-                         ": expected letters, digits and '_', beginning with no digit, such as TE_FL_");
+                         ": expected letters, digits and '_', not starting with a digit, such as TE_FL_");
     }
     chosen_prefix() = prefix;
 }

@@ -19,7 +19,7 @@ namespace {
 [[noreturn]] void fail(const std::string &path, int code) {
     throw Failure(
         path + ": " +
-        (code == EEXIST ? "there is such a file, and it is never overwritten" : std::generic_category().message(code)));
+        (code == EEXIST ? "the file exists and is never overwritten" : std::generic_category().message(code)));
 }
 
 void write_all(int to, std::string_view text, const std::string &path) {
@@ -78,7 +78,7 @@ bool is_device(const std::string &path) {
 void write_into(const std::string &path, const Pieces &pieces) {
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK); // does not wait for a pipe's reader
     if (descriptor < 0 && errno == ENXIO) {
-        throw Failure(path + ": nobody reads this pipe");
+        throw Failure(path + ": no process reads this pipe");
     }
     if (descriptor < 0) {
         fail(path, errno);
@@ -160,10 +160,10 @@ void write_new_file(const std::string &path, std::string_view text) {
 void check_output(const std::string &path, bool force) {
     std::error_code error;
     if (!path.empty() && std::filesystem::is_directory(path, error)) {
-        throw Failure(path + ": it is a folder, and a file is to be written");
+        throw Failure(path + ": this is a folder; expected a file to write");
     }
     if (!path.empty() && !force && std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
-        throw Failure(path + ": there is such a file; --force overwrites it");
+        throw Failure(path + ": the file exists; --force overwrites it");
     }
 }
 

@@ -32,8 +32,9 @@ std::string make_key_files(const std::string &path, const PassphraseFrom &from) 
     public_file.write(print(key));
     secret_file.keep();
     public_file.keep();
-    return cli::printable(path) + ".key: secret, keep it" + (passphrase ? "" : "; it has no passphrase") + "\n" +
-           cli::printable(path) + ".pub: " + key.text() + ", for those who trust you\n";
+    return cli::printable(path) + ".key: the secret key; keep it private" +
+           (passphrase ? "" : "; it has no passphrase") + "\n" + cli::printable(path) + ".pub: " + key.text() +
+           ", for those who trust you\n";
 }
 
 SecretKey read_key_file(const std::string &path, const PassphraseFrom &from) {

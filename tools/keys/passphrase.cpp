@@ -54,7 +54,7 @@ class CatchSignals {
         pollfd readable = {terminal, POLLIN, 0};
         while (::ppoll(&readable, 1, nullptr, &mask_) < 0 || interrupted != 0) {
             if (interrupted != 0) {
-                throw cli::Failure("the terminal: given up");
+                throw cli::Failure("the terminal: input was cancelled");
             }
         }
     }
@@ -69,13 +69,13 @@ class WithoutEcho {
   public:
     explicit WithoutEcho(int terminal) : terminal_(terminal) {
         if (::tcgetattr(terminal_, &before_) != 0) {
-            throw cli::Failure("the terminal cannot be told not to show the passphrase");
+            throw cli::Failure("cannot stop the terminal from showing the passphrase");
         }
         termios silent = before_;
         silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
         silent.c_lflag |= ECHONL | ICANON;
         if (::tcsetattr(terminal_, TCSAFLUSH, &silent) != 0) {
-            throw cli::Failure("the terminal cannot be told not to show the passphrase");
+            throw cli::Failure("cannot stop the terminal from showing the passphrase");
         }
     }
     ~WithoutEcho() { ::tcsetattr(terminal_, TCSAFLUSH, &before_); }
@@ -98,13 +98,13 @@ Secret read_line(const std::string &where, Read read_byte) {
         }
         ++size;
     }
-    throw cli::Failure(fmt::format("{}: a passphrase has less than {} characters", where, longest));
+    throw cli::Failure(fmt::format("{}: a passphrase must have fewer than {} characters", where, longest));
 }
 
 Secret ask(int terminal, const std::string &question, const CatchSignals &signals) {
     const std::string shown = cli::printable(question);
     if (::write(terminal, shown.data(), shown.size()) < 0) {
-        throw cli::Failure("the terminal cannot be written to");
+        throw cli::Failure("cannot write to the terminal");
     }
     return read_line("the terminal", [&](unsigned char *into) {
         signals.wait(terminal);
@@ -135,11 +135,12 @@ Secret passphrase_from_file(const std::string &path) {
         throw cli::Failure(path + ": " + std::strerror(errno));
     }
     if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode)) {
-        throw cli::Failure(path + ": a passphrase is in a file or comes through a pipe, and this is neither");
+        throw cli::Failure(path + ": expected a file or a pipe with the passphrase; this is neither");
     }
     if (S_ISREG(status.st_mode) && (status.st_mode & (S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH)) != 0) {
-        throw cli::Failure(fmt::format("{}: others may read or change this passphrase (mode {:04o}); run `chmod 600`",
-                                       path, status.st_mode & 07777u));
+        throw cli::Failure(
+            fmt::format("{}: other users may read or change this passphrase (mode {:04o}); run `chmod 600`", path,
+                        status.st_mode & 07777u));
     }
     return not_empty(read_line(path, [&](unsigned char *into) { return file.read(into, 1); }), path);
 }
@@ -155,10 +156,10 @@ Secret passphrase_from_terminal(const std::string &what_for, Times times) {
     const WithoutEcho silent(terminal.get());
     Secret passphrase = not_empty(ask(terminal.get(), "Passphrase of " + what_for + ": ", signals), "the terminal");
     if (times == Times::twice) {
-        const Secret again = ask(terminal.get(), "The same again: ", signals);
+        const Secret again = ask(terminal.get(), "Repeat the passphrase: ", signals);
         if (again.size() != passphrase.size() ||
             sodium_memcmp(again.data(), passphrase.data(), passphrase.size()) != 0) {
-            throw cli::Failure("the second passphrase is not the first; nothing was written");
+            throw cli::Failure("the two passphrases differ; nothing was written");
         }
     }
     return passphrase;

@@ -38,8 +38,7 @@ Secret key_from(const Secret &passphrase, const Salt &salt, const Cost &cost) {
     Secret key(crypto_secretbox_KEYBYTES);
     if (crypto_pwhash(key.data(), key.size(), passphrase.text(), passphrase.size(), salt.data(), cost.passes,
                       static_cast<std::size_t>(cost.memory), crypto_pwhash_ALG_ARGON2ID13) != 0) {
-        throw cli::Failure(
-            fmt::format("there is too little memory: the passphrase is worked on in {} MiB", cost.memory >> 20));
+        throw cli::Failure(fmt::format("not enough memory: processing the passphrase takes {} MiB", cost.memory >> 20));
     }
     return key;
 }
@@ -72,7 +71,7 @@ std::optional<Cost> parse_cost(core::KeyedLines &lines) {
 // Called before the permissions are checked: those of a public key are correct.
 void refuse_public_key(const std::string &path, const std::string &text) {
     if (text.starts_with("opdock.public-key/")) {
-        throw cli::Failure(path + ": this is a public key, and expected is the secret one that belongs to it, which "
+        throw cli::Failure(path + ": this is a public key; expected its secret key, which "
                                   "`plugin-sign keygen` wrote to NAME.key beside NAME.pub");
     }
 }
@@ -83,10 +82,10 @@ void refuse_if_others_may_read(const std::string &path) {
         return; // reading it reports the error
     }
     if (status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        throw cli::Failure(fmt::format("{}: a secret key must belong to you, and others must not be allowed to read it "
-                                       "(its owner is {}, its mode {:04o}); run `chmod 600` if nobody did, else make a "
-                                       "new key",
-                                       path, status.st_uid, status.st_mode & 07777u));
+        throw cli::Failure(
+            fmt::format("{}: a secret key must belong to you, and no other user may read it (its owner is {}, its mode "
+                        "{:04o}); run `chmod 600` if nobody has read it, else make a new key",
+                        path, status.st_uid, status.st_mode & 07777u));
     }
 }
 
@@ -168,7 +167,7 @@ SecretKey read_secret_key(const std::string &path, const AskPassphrase &ask) {
     result.public_key = stated;
     crypto_sign_seed_keypair(result.public_key.bytes.data(), result.bytes.data(), seed.data());
     if (result.public_key.bytes != stated.bytes) {
-        throw cli::Failure(path + ": the public key in it does not belong to the secret one; the file was changed");
+        throw cli::Failure(path + ": its public key does not match its secret key; the file was changed");
     }
     return result;
 }

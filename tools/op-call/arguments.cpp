@@ -71,10 +71,10 @@ constexpr std::array<GatedOps, 4> gated_ops = {{{"geglu", "gelu_and_mul"},
 std::string hint_at_gated_op(const std::string &op) {
     for (const auto &[of_one, of_two] : gated_ops) {
         if (op == of_one) {
-            return "; of two tensors, gate and up, the op is '" + std::string(of_two) + "'";
+            return "; for two tensors, gate and up, use the op '" + std::string(of_two) + "'";
         }
         if (op == of_two) {
-            return "; of one tensor with both halves the op is '" + std::string(of_one) + "'";
+            return "; for one tensor with both halves, use the op '" + std::string(of_one) + "'";
         }
     }
     return "";
@@ -90,7 +90,7 @@ void match_inputs(const std::vector<Named> &inputs, const Signature &signature, 
         }
         auto &sources = arguments.inputs[*index];
         if (!sources.empty() && !signature.inputs[*index].list) {
-            throw cli::UsageError(spelling.input + (" " + input.name) + " was given twice, and is not a list");
+            throw cli::UsageError(spelling.input + (" " + input.name) + " was given twice, but is not a list");
         }
         sources.push_back(spelling.parse(input.text));
     }
@@ -200,7 +200,7 @@ std::vector<std::string> match_outputs(const std::vector<std::string> &names, co
             unknown_argument("--output", name, optional, signature, spelling);
         }
         if (!signature.outputs[*index].optional) {
-            throw cli::UsageError("--output " + name + ": it is not optional, and is there without asking");
+            throw cli::UsageError("--output " + name + ": it is not optional and is always computed");
         }
         if (std::find(matched.begin(), matched.end(), name) != matched.end()) {
             throw cli::UsageError("--output " + name + " was given twice");

@@ -27,9 +27,9 @@ class Reader {
     CallFile read() const {
         const auto format = metadata_.find("format");
         if (format == metadata_.end() || format->second != "opdock.call/1") {
-            fail(path_, "not the file of a call: its metadata has " +
+            fail(path_, "not a call file: its metadata has " +
                             (format == metadata_.end() ? "no format" : "the format " + core::quote(format->second)) +
-                            ", expected opdock.call/1, as a host writes it where " + cli::variable_name("CALL_FILES") +
+                            ", expected opdock.call/1, which a host writes if " + cli::variable_name("CALL_FILES") +
                             " names a folder");
         }
         CallFile file;

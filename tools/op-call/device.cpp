@@ -31,7 +31,7 @@ FoundDevice find_device(const Host &host, const std::string &text) {
         (void)host.device(text); // throws if it is not the name of a device
         return {nullptr, "no plugin provides devices of this type"};
     }
-    return {nullptr, "there are " + there};
+    return {nullptr, "the available devices are " + there};
 }
 
 json device_record(const Host &host, const std::string &text) {

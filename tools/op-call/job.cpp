@@ -37,7 +37,7 @@ void add_strides(const Subject &subject, const Signature &signature, Arguments &
     }
     for (const Named &one : subject.strides) {
         if (!find_named(signature.inputs, one.name)) {
-            throw cli::UsageError("strides of '" + one.name + "': tools make outputs row-major alone");
+            throw cli::UsageError("strides of '" + one.name + "': tools only make row-major outputs");
         }
     }
 }
@@ -94,7 +94,7 @@ std::optional<Job> builtin_job(const Host &host, const Subject &subject, const s
     for (const bool alike : {false, true}) {
         const std::optional<BuiltinCall> call = builtin_call(signature, dtypes, size, alike);
         if (!call) {
-            reason = "no shapes follow from its signature; give some with --shape or in a file";
+            reason = "its signature does not determine shapes; give them with --shape or in a file";
             return std::nullopt;
         }
         try {

@@ -58,7 +58,7 @@ Policy only(const Host &host, const std::string &op, const std::string &impl) {
     }
     if (std::none_of(ids.begin(), ids.end(), [&](const std::string &id) { return cli::same_name(id, impl); })) {
         throw cli::Failure("--impl " + impl + ": op '" + op + "' has no such implementation" +
-                           cli::did_you_mean(impl, ids) + "\n'plugin-ls --op " + op + "' lists those there are.");
+                           cli::did_you_mean(impl, ids) + "\n'plugin-ls --op " + op + "' lists the available ones.");
     }
     return host.policy({{"per_op", op + "=impl:" + impl}});
 }
@@ -68,9 +68,9 @@ Policy nothing_but(const Host &host, const std::string &op, const std::string &i
 }
 
 std::string not_served_by(const std::string &impl, const std::string &other) {
-    return "'" + other + "' serves it, and not '" + impl +
-           "': the machine's policy enforces an order, which goes before what a program asks for. 'plugin-ls --why' "
-           "says which.";
+    return "'" + other + "' serves it instead of '" + impl +
+           "': the machine's policy enforces an order, which overrides the program's choice. 'plugin-ls --why' shows "
+           "the order.";
 }
 
 Prepared prepare_for(const Host &host, const std::string &op, const std::string &impl, const Args &args) {

@@ -41,8 +41,9 @@ class Reader {
             } else {
                 const std::string guess =
                     cli::did_you_mean(key.text, {"op", "impl", "inputs", "attributes", "outputs"});
-                fail(key, "unknown field '" + key.text + "'" +
-                              (guess.empty() ? "; there are op, impl, inputs, attributes and outputs" : guess));
+                fail(key,
+                     "unknown field '" + key.text + "'" +
+                         (guess.empty() ? "; the known fields are op, impl, inputs, attributes and outputs" : guess));
             }
         }
         if (subject.op.empty() || !has_inputs) {
@@ -54,7 +55,7 @@ class Reader {
     // All text must be printable, since labels and messages show it.
     void expect_printable(const YamlNode &node) const {
         if (!core::is_printable(node.text)) {
-            fail(node, core::quote(node.text) + " has characters that cannot be shown");
+            fail(node, core::quote(node.text) + " has unprintable characters");
         }
         for (const YamlNode &item : node.items) {
             expect_printable(item);

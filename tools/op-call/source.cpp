@@ -50,14 +50,14 @@ std::pair<double, double> parse_range(std::string_view text, uint32_t dtype, std
     }
     if (!is_integer(dtype)) {
         if (!std::isfinite(low) || !std::isfinite(high) || low > high) {
-            malformed(whole, "a range of finite numbers whose end is not below its beginning");
+            malformed(whole, "a range of finite numbers whose end is not below its start");
         }
         return {low, high};
     }
     const auto [least, past] = integers_of(dtype);
     if (!(low >= least && high <= past && low < high) || low != std::trunc(low) || high != std::trunc(high)) {
         malformed(whole, "a range of whole numbers that " + std::string(files::dtype_name(dtype)) +
-                             " has (at most 2^53), the end above the beginning");
+                             " can hold (at most 2^53), with its end above its start");
     }
     return {low, high};
 }
@@ -95,7 +95,7 @@ MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view 
         made_up.range = parse_range(range.substr(1), made_up.dtype, whole);
         if (kind == MadeUp::Kind::spaced && is_integer(made_up.dtype) &&
             made_up.range->second == integers_of(made_up.dtype).second) {
-            malformed(whole, "a last number that " + std::string(files::dtype_name(made_up.dtype)) + " has");
+            malformed(whole, "a last number that " + std::string(files::dtype_name(made_up.dtype)) + " can hold");
         }
     } else if (kind == MadeUp::Kind::spaced) {
         malformed(whole, "the first and the last number, such as " + std::string(whole) + ":0..100");
@@ -125,7 +125,7 @@ uint32_t parse_dtype(std::string_view name) {
             return known.packed;
         }
     }
-    throw cli::UsageError("'" + std::string(name) + "' is no dtype; expected " OPDOCK_DTYPE_NAMES);
+    throw cli::UsageError("'" + std::string(name) + "' is not a dtype; expected " OPDOCK_DTYPE_NAMES);
 }
 
 FilePart parse_file_part(std::string_view text) {
@@ -173,8 +173,7 @@ std::vector<int64_t> parse_strides(std::string_view text, const std::vector<int6
     int64_t packed = 1;
     for (const size_t d : order) {
         if (shape[d] != 1 && strides[d] != packed) {
-            malformed(text,
-                      "strides of a tensor without gaps, whose dims may lie in another order; tools make no others");
+            malformed(text, "strides of a tensor without gaps, with its dims in any order; tools support no others");
         }
         packed *= std::max<int64_t>(shape[d], 1);
     }

@@ -69,22 +69,21 @@ bool asks_what_is_expected(const cli::CommandLine &line, const std::vector<std::
     const bool has_call = line.given("shape") || line.given("attr") || line.given("output");
     if (has_shapes && (is_all || has_call || !ops.empty())) {
         throw cli::UsageError("--shapes says what to " + verb +
-                              "; give no op, no --shape, --attr or --output, and no --all beside it");
+                              "; do not combine it with an op, --shape, --attr, --output or --all");
     }
     if (is_all && has_call) {
-        throw cli::UsageError("--all brings shapes of its own; give no --shape, --attr or --output beside it");
+        throw cli::UsageError("--all uses its own shapes; do not combine it with --shape, --attr or --output");
     }
     if (has_shapes || is_all) {
         return false;
     }
     if (ops.empty()) {
-        throw cli::UsageError("what is to be " + verb +
-                              "d? Give an op with its shapes, --shapes FILE or --all; 'plugin-ls' lists the ops");
+        throw cli::UsageError("there is nothing to " + verb +
+                              ": give an op with its shapes, --shapes FILE or --all; 'plugin-ls' lists the ops");
     }
     const char *format = line.given("json") ? "json" : line.given("format") ? "format" : nullptr;
     if (!has_call && format != nullptr) {
-        throw cli::UsageError(line.as_given(format) +
-                              " prints what was measured; give --shape, --shapes or --all beside it");
+        throw cli::UsageError(line.as_given(format) + " prints measurements; add --shape, --shapes or --all");
     }
     return !has_call;
 }

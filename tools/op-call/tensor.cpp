@@ -54,7 +54,7 @@ size_t bytes_of(uint32_t dtype, const std::vector<int64_t> &shape) {
     try {
         return files::byte_size(dtype, shape);
     } catch (const files::Error &error) {
-        throw NoMemory("there is no memory for " + type_text(dtype, shape) + ": " + error.what());
+        throw NoMemory("not enough memory for " + type_text(dtype, shape) + ": " + error.what());
     }
 }
 
@@ -67,7 +67,7 @@ std::byte *allocate(size_t bytes, const std::string &type) {
         }
     } catch (const std::bad_alloc &) { // reported below
     }
-    throw NoMemory("there is no memory for " + type + ", which takes " + std::to_string(bytes) + " bytes");
+    throw NoMemory("not enough memory for " + type + ", which takes " + std::to_string(bytes) + " bytes");
 }
 
 } // namespace

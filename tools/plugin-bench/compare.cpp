@@ -82,7 +82,7 @@ json read_document(const std::string &path) {
         }
     } catch (const json::exception &) { // reported below
     }
-    throw cli::Failure(path + ": expected what 'plugin-bench --json' printed, a document of opdock.plugin-bench/1");
+    throw cli::Failure(path + ": expected the output of 'plugin-bench --json', a document of opdock.plugin-bench/1");
 }
 
 json compare(const json &before, const json &now) {

@@ -123,8 +123,8 @@ int measure(const Request &given) {
         return 128 + interrupts.signal();
     }
     if (!before.is_null() && request.fail_above > 0 && !compares_anything(document.at("comparison"))) {
-        std::cerr << "plugin-bench: --fail-above: nothing in " << cli::printable(request.compare)
-                  << " is a call and an implementation that were timed now\n";
+        std::cerr << "plugin-bench: --fail-above: none of the calls and implementations in "
+                  << cli::printable(request.compare) << " was timed now\n";
         return cli::exit_absent;
     }
     const bool is_slower = !before.is_null() && is_too_slow(document.at("comparison"), request.fail_above);

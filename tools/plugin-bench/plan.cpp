@@ -107,8 +107,8 @@ class Planner {
             const std::string elsewhere = devices_of(job);
             throw cli::Failure((job.subject.place.empty() ? "" : job.subject.place + ": ") + "'" + job.subject.op +
                                "' has no such implementation on " + request_.device +
-                               (elsewhere.empty() ? "; 'plugin-ls --op " + job.subject.op + "' lists those there are"
-                                                  : ", but on " + elsewhere + "; see --device"));
+                               (elsewhere.empty() ? "; 'plugin-ls --op " + job.subject.op + "' lists the available ones"
+                                                  : ", only on " + elsewhere + "; see --device"));
         }
         plan.entries.push_back({std::move(job), std::move(contenders)});
     }
@@ -144,7 +144,7 @@ class Planner {
         const std::vector<json> implementations = implementations_of(op, request_.impls);
         if (implementations.empty()) {
             plan.left_out.push_back(
-                {op, "no implementation on " + request_.device + (request_.impls.empty() ? "" : " of that name")});
+                {op, "no implementation on " + request_.device + (request_.impls.empty() ? "" : " with that name")});
             return;
         }
         std::vector<Job> jobs;

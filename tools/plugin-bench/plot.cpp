@@ -158,8 +158,8 @@ std::string plot_script(const json &document) {
            << "set style fill solid 0.85 noborder\nset grid xtics\n"
            << "set origin 0," << split << "\nset size 1," << static_cast<double>(upper) / height << "\n"
            << "set title 'Speed at the largest shape of each op, and the time of one run'\n"
-           << "set xlabel 'percent of the measured copy rate, of linear ops of the matmul rate; more than 100: tensors "
-              "were in a cache'\n"
+           << "set xlabel 'percent of the measured copy rate (for linear ops: of the matmul rate); more than 100: "
+              "tensors were in a cache'\n"
            << "set xrange [0:*]\nset offsets graph 0.0, graph 0.3, 0, 0\n"
            << "set yrange [" << bars.size() << ".6:0.4]\nset ytics scale 0\nset key off\n"
            << "set arrow 1 from 100, graph 0 to 100, graph 1 nohead dashtype 2 lc rgb '#5f6368'\nplot ";
@@ -170,7 +170,7 @@ std::string plot_script(const json &document) {
     }
     const double copy = document.at("ceilings").at("copy").at("bytes_per_second").get<double>();
     script << "\nunset arrow 1\nunset offsets\nset origin 0,0\nset size 1," << split << "\n"
-           << "set title 'Time of one run over what it has to move'\n"
+           << "set title 'Time of one run over the bytes it has to move'\n"
            << "set xlabel 'bytes read and written'\nset ylabel 'microseconds'\n"
            << "set logscale xy\nset autoscale xy\nset format x '%.0s %cB'\nset format y '%g'\n"
            << "set ytics auto scale 1\nset grid xtics ytics\nset key outside right top\nplot ";

@@ -139,10 +139,9 @@ std::string above_copy_text(const json &document, const cli::Page &page) {
         for (const json &one : shape.at("implementations")) {
             if (one.at("outcome") == "timed" && !one.contains("flops_per_second") && !one.at("of_copy").is_null() &&
                 one.at("of_copy") > 1) {
-                return "\n" +
-                       paragraph("More than 100 % of copy: what is read and written fits a cache, which is faster "
-                                 "than the memory that the copy rate is of; --cold measures without it.",
-                                 0, page);
+                return "\n" + paragraph("More than 100 % of copy: the tensors fit a cache, which is faster than the "
+                                        "memory that the copy rate measures; --cold measures without the cache.",
+                                        0, page);
             }
         }
     }
@@ -178,9 +177,10 @@ std::string calls_text(const json &calls, const cli::Page &page) {
     }
     return "\n" + page.paint(Tint::heading, "A CALL on the host, with next to nothing to compute") + "\n" +
            table.text(page) +
-           paragraph("What each way adds to the kernel, +0 where the kernel itself varies by more; in parentheses its "
-                     "cost as a ratio to a bare indirect call, with an empty kernel.",
-                     2, page);
+           paragraph(
+               "The time that each way adds to the kernel, +0 if the kernel itself varies by more; in parentheses, "
+               "the cost with an empty kernel as a ratio to a bare indirect call.",
+               2, page);
 }
 
 // "default.cpu: 12.5 us to 10 us, 1.25x faster, spread 2 %", as a paragraph.
@@ -236,8 +236,7 @@ std::string render_report(const json &document, const cli::Page &page) {
         }
         text += "\n" + page.paint(Tint::heading, "LEFT OUT") + "\n" + table.text(page);
     }
-    return text +
-           (document.at("interrupted").get<bool>() ? "\nInterrupted: what was timed until then is above.\n" : "");
+    return text + (document.at("interrupted").get<bool>() ? "\nInterrupted: the results so far are above.\n" : "");
 }
 
 std::string render_comparison(const json &comparison, const json &document, const std::string &path,
@@ -245,7 +244,7 @@ std::string render_comparison(const json &comparison, const json &document, cons
     std::string text = "\n" + page.paint(Tint::heading, cli::printable_line("SINCE " + path)) + "\n";
     for (const char *key : {"device", "model"}) {
         if (comparison.at(key) != document.at(key)) {
-            text += paragraph("It was measured on another " + std::string(key) + ": " +
+            text += paragraph("That file was measured on another " + std::string(key) + ": " +
                                   cli::printable_line(text_of(comparison, key)),
                               2, page);
         }
@@ -253,7 +252,7 @@ std::string render_comparison(const json &comparison, const json &document, cons
     if (comparison.at("cold") != document.at("cold")) {
         text += "  One of the two was measured with --cold, the other was not.\n";
     }
-    text += "  The copy rate is " + ratio_text(comparison.at("copy_ratio").get<double>()) + " times what it was.\n";
+    text += "  The copy rate is " + ratio_text(comparison.at("copy_ratio").get<double>()) + " times the earlier one.\n";
     std::string label;
     for (const json &row : comparison.at("rows")) {
         if (text_of(row, "label") != label) {

@@ -33,7 +33,8 @@ double ratio_of(const std::string &text) {
     double ratio = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ratio);
     if (error != std::errc() || end != text.data() + text.size() || !(ratio >= 1) || ratio > 1e6) {
-        throw cli::UsageError("--fail-above '" + text + "': expected how many times as long is too long, such as 1.1");
+        throw cli::UsageError("--fail-above '" + text +
+                              "': expected the ratio above which a time is too long, such as 1.1");
     }
     return ratio;
 }
@@ -43,29 +44,28 @@ cli::CommandLine describe_options(Request &request) {
     op_call::add_sources(line, "shape", request.inputs, "an input; once for each tensor of a list",
                          op_call::shape_or_source_forms);
     op_call::add_attributes(line, request.attributes);
-    line.texts("output", "NAME", request.outputs, "an optional output that is wanted as well; may be repeated");
-    line.text("shapes", "FILE", request.shapes, "the shapes of this file, which somebody wrote or PLUGIN_RECORD did");
-    line.flag("all", request.all, "the ops with shapes that follow from their signatures");
-    line.texts("impl", "IMPL_ID", request.impls, "this implementation and others named so; without it, all");
+    line.texts("output", "NAME", request.outputs, "compute this optional output too; may be repeated");
+    line.text("shapes", "FILE", request.shapes, "the shapes in this file, written by hand or by PLUGIN_RECORD");
+    line.flag("all", request.all, "the ops, with shapes derived from their signatures");
+    line.texts("impl", "IMPL_ID", request.impls, "only this implementation; may be repeated; all by default");
     line.text("device", "DEVICE", request.device,
-              "where to run: \"cpu\" or \"cuda:1\"; without it where recorded shapes ran, else on the CPU");
-    line.number("rounds", request.rounds, 1, 10000, "at most so many rounds for each shape; 15 by default");
-    line.duration("budget", "TIME", request.seconds, "for each shape, such as 10s, 500ms or 2m; 2s by default");
+              "where to run: \"cpu\" or \"cuda:1\"; by default where recorded shapes ran, else on the CPU");
+    line.number("rounds", request.rounds, 1, 10000, "maximum number of rounds for each shape; 15 by default");
+    line.duration("budget", "TIME", request.seconds, "time for each shape, such as 10s, 500ms or 2m; 2s by default");
     line.flag("cold", request.cold, "runs cycle through copies of the tensors, too many for any cache");
     line.text("compare", "FILE", request.compare, "say what got faster or slower since this --json document");
     line.one(
         "fail-above", "RATIO", [&request](const std::string &text) { request.fail_above = ratio_of(text); },
-        "with --compare: exit with 1 when something takes over RATIO (such as 1.1) times as long, and the difference "
-        "is "
-        "larger than the spread");
-    line.text("csv", "FILE", request.csv, "write a table, a row for each implementation and shape");
+        "with --compare: exit with 1 if something takes more than RATIO (such as 1.1) times as long and the difference "
+        "is larger than the spread");
+    line.text("csv", "FILE", request.csv, "write a table with a row for each implementation and shape");
     line.text("plot", "FILE.svg", request.plot, "draw fractions of the copy rate and times over size; needs gnuplot");
     line.flag("force", request.force, "overwrite the files of --csv and --plot");
     line.modules(request.modules);
     line.prefix();
     line.format(request.json, "docs/plugin-bench-json.md");
     line.ends();
-    line.need({"fail-above"}, {"compare"}, " says what --compare may find; give --compare FILE beside it");
+    line.need({"fail-above"}, {"compare"}, " limits what --compare may find; add --compare FILE");
     line.words("ops", request.ops);
     return line;
 }
@@ -75,32 +75,33 @@ void check_benchmark(const cli::CommandLine &line, Request &request) {
     cli::check_plot_name(request.plot);
     request.prints_csv = line.texts_of("format") == std::vector<std::string>{"csv"};
     if (request.prints_csv && !request.compare.empty()) {
-        throw cli::UsageError("--format csv has no place for what --compare finds; write the table with --csv FILE");
+        throw cli::UsageError("--format csv cannot show what --compare finds; write the table with --csv FILE");
     }
     request.shows_expected = op_call::asks_what_is_expected(line, request.ops, "time");
     if (request.ops.size() > 1 && !request.all) {
-        throw cli::UsageError("one op at a time without --all; '" + request.ops[1] + "' is a second one");
+        throw cli::UsageError("one op at a time without --all; '" + request.ops[1] + "' is a second op");
     }
 }
 
 } // namespace
 
 const cli::Tool<Request> tool = {{"plugin-bench", cli::version_with_abi("plugin-bench"),
-                                  R"(Times ops: all implementations side by side, in rounds in which each runs a
-batch. Shows the median and the spread of one run, what it reaches of the rate
-at which the device copies and multiplies, measured in the same process, and
-what the host adds to a call. 'plugin-bench OP' alone shows what the op expects.
+                                  R"(Times all implementations of ops side by side, in rounds in which each runs a
+batch. Shows the median and the spread of one run, its share of the rate at
+which the device copies and multiplies, measured in the same process, and what
+the host adds to a call. 'plugin-bench OP' alone shows what the op expects.
 
 A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
-normal ones, and integers that are an index into any other input. Or it is what
-plugin-run takes: random:i64[8]:0..100, zeros:i32[8], x.npy, x.safetensors:NAME.
+normal numbers, and integers that are valid indices into every other input. The
+sources of plugin-run work too: random:i64[8]:0..100, zeros:i32[8], x.npy,
+x.safetensors:NAME.
 
-SHAPES.yaml is a list of shapes, the same that plugin-tune takes:
+SHAPES.yaml is a list of shapes, as for plugin-tune:
   - op: rmsnorm_fwd
     inputs: {input: "f32[4096,8192]", weight: "f32[8192]"}
-    impl: default.cpu                  # this and all below may be left out
+    impl: default.cpu                  # this and all below are optional
     attributes: {eps: 1e-6}
-    outputs: [rsigma]                  # optional ones that are wanted as well
+    outputs: [rsigma]                  # optional outputs to compute too
 
 --all times the given ops, or every op, for f32 and bf16 and three sizes: about
 16 thousand, 256 thousand and 4 million elements in the tensor with the most

@@ -284,10 +284,10 @@ void Bisection::check_replaced(const Trial &replaced) const {
     for (const Run &run : replaced.runs) {
         for (const Suspect &one : run.served) {
             if (std::find(suspects_.all.begin(), suspects_.all.end(), one) != suspects_.all.end()) {
-                throw cli::Failure("'" + one.impl_id + "' serves '" + one.op + "' in spite of " + per_op_ + "='" +
-                                   replaced.policy + "', by the log of a run (" + run.err +
-                                   "): the program sets a policy of its own, or `enforce` of /etc/opdock/policy.yaml "
-                                   "does, or the program reads variables with another prefix (--prefix)");
+                throw cli::Failure("'" + one.impl_id + "' serves '" + one.op + "' despite " + per_op_ + "='" +
+                                   replaced.policy + "', according to the log of a run (" + run.err +
+                                   "): the program sets its own policy, or `enforce` in /etc/opdock/policy.yaml sets "
+                                   "one, or the program reads variables with another prefix (--prefix)");
             }
         }
     }

@@ -31,7 +31,7 @@ int execute(const std::vector<std::string> &options, const std::vector<std::stri
         return cli::exit_fine;
     }
     if (command.empty()) {
-        throw cli::UsageError("expected the command behind '--', as in plugin-bisect -- ./test.sh");
+        throw cli::UsageError("expected the command after '--', as in plugin-bisect -- ./test.sh");
     }
     Request request = parsed.request;
     request.command = command;

@@ -62,7 +62,7 @@ std::string sentence(const std::string &text, const cli::Page &page, size_t inde
 }
 
 std::string first_runs(const json &document) {
-    std::string text = "It gives " + measured_text(document.at("as_it_is")) + " as it is";
+    std::string text = "The command gives " + measured_text(document.at("as_it_is")) + " as it is";
     if (document.contains("replaced")) {
         const std::string p = p_text(document.at("replaced"));
         text += ", and " + measured_text(document.at("replaced")) + " with all " +
@@ -79,11 +79,11 @@ std::string no_culprit(const json &document, const cli::Page &page) {
     const std::string why =
         result == "good-as-it-is" ? "There is nothing to find: the command is good as it is."
         : result == "not-in-ops"
-            ? "The fault is not in the ops that can be replaced: with all of them replaced the command is bad, too."
+            ? "The fault is not in the ops that can be replaced: with all of them replaced, the command is still bad."
         : result == "no-suspects"
             ? "There is nothing to find: the command calls no op that another implementation can serve."
             : "There is nothing to find: the difference is not significant (p is not below " + alpha +
-                  "). With more --repeats a smaller one can be told.";
+                  "). More --repeats can show a smaller difference.";
     return page.paint(Tint::doubtful, cli::fill(cli::words_of(why), 0, 0, page.width())) + "\n";
 }
 
@@ -101,9 +101,10 @@ std::string culprit_text(const json &culprit, const cli::Page &page) {
 
 // The remedy: a variable to set in a shell.
 std::string remedy_text(const json &document, const cli::Page &page) {
-    std::string text = document.at("remedy_tested").get<bool>()
-                           ? sentence("With this alone replaced the command is good:", page)
-                           : sentence("This replaces it; whether that is enough was not tried (--first):", page);
+    std::string text =
+        document.at("remedy_tested").get<bool>()
+            ? sentence("The command is good with only this replaced:", page)
+            : sentence("This replaces the culprit; whether that is enough was not tested (--first):", page);
     for (const auto &[name, value] : document.at("remedy").items()) {
         text += "  " + cli::printable_line(name + "='" + value.get<std::string>() + "'") + "\n";
     }
@@ -157,8 +158,8 @@ std::string render_report(const json &document, const cli::Page &page) {
     const auto result = document.at("result").get<std::string>();
     std::string text;
     if (document.at("ops_from") == "plugins" && document.contains("as_it_is")) {
-        text += sentence("The command shows no log of opdock: each op that has two implementations here is suspected.",
-                         page);
+        text += sentence(
+            "The command printed no log of opdock: each op that has two implementations here is suspected.", page);
     }
     text += document.contains("as_it_is") ? sentence(first_runs(document), page) : "";
     const bool is_named = !document.at("culprits").empty();
@@ -175,14 +176,15 @@ std::string render_report(const json &document, const cli::Page &page) {
         text += no_culprit(document, page);
     }
     if (is_doubtful(document)) {
-        text += "\n" + sentence("Some verdicts on the way are not significant, so that this may be wrong: give more "
-                                "--repeats.",
-                                page);
+        text += "\n" +
+                sentence(
+                    "Some verdicts of the search are not significant, so this result may be wrong: use more --repeats.",
+                    page);
     }
     text += not_suspected(document, page) + "\n" + cli::printable(runs_text(document));
     return text + (result == "interrupted"
                        ? "Interrupted: --state " + cli::printable_line(document.at("state").get<std::string>()) +
-                             " goes on from here.\n"
+                             " continues from here.\n"
                        : "");
 }
 

@@ -54,7 +54,7 @@ pid_t start(std::vector<std::string> command, std::vector<std::string> environme
     pid_t process = -1;
     if (const int error = spawn.run(pointers_to(command).data(), pointers_to(environment).data(), &process);
         error != 0) {
-        fail("the command '" + command.front() + "' cannot be started", error);
+        fail("cannot start the command '" + command.front() + "'", error);
     }
     return process;
 }
@@ -63,7 +63,7 @@ pid_t start(std::vector<std::string> command, std::vector<std::string> environme
 void wait_for_end(pid_t process, double timeout, const std::function<bool(double seconds)> &goes_on, Ended *ended) {
     const core::Descriptor watched(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
     if (watched.get() < 0) {
-        fail("a process cannot be watched", errno);
+        fail("cannot watch the process", errno);
     }
     const Clock::time_point begin = Clock::now();
     for (;;) {

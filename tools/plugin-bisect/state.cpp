@@ -83,7 +83,7 @@ void State::read(const json &search) {
         const json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                       text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
         if (begin == 0 && (!line.is_object() || line.value("schema", json()) != search.at("schema"))) {
-            refuse(path_, "it is no state of plugin-bisect");
+            refuse(path_, "it is not a state of plugin-bisect");
         }
         if (begin == 0 && line != search) {
             refuse(path_, "it is the state of another search: its '" + difference(search, line) + "' differs");
@@ -97,7 +97,7 @@ void State::read(const json &search) {
         }
     }
     if (begin < text.size() && begin == 0) {
-        refuse(path_, "it is no state of plugin-bisect");
+        refuse(path_, "it is not a state of plugin-bisect");
     }
     if (::ftruncate(file_.get(), static_cast<off_t>(begin)) !=
         0) { // drops a line that was being written when its writer ended

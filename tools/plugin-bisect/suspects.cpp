@@ -144,7 +144,7 @@ class Sorting {
                 continue;
             }
             if (has(chain_of(host_, op.name, device, first_), impl_id)) {
-                return "it is what suspects are replaced by (" + first_ + ")";
+                return "it replaces the suspects (" + first_ + ")";
             }
             const Texts chain = chain_of(host_, op.name, device, good_);
             if (std::all_of(chain.begin(), chain.end(), [&](const std::string &one) { return has(served, one); }) &&
@@ -224,7 +224,7 @@ std::string Suspects::per_op(const Members &active, const std::string &before) c
     text = kept + (kept.empty() || text.empty() ? "" : ";") + text;
     if (text.size() > longest_value || ops.size() > most_ops) {
         throw cli::Failure("the orders of " + std::to_string(ops.size()) + " ops are " + std::to_string(text.size()) +
-                           " bytes, and a host reads 64 KiB; name the ops that may be suspects with --op");
+                           " bytes, but a host reads at most 64 KiB; name the possible suspects with --op");
     }
     return text;
 }

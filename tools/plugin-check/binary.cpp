@@ -116,31 +116,30 @@ json judge_binary(const json &verdict, const std::string &newest_glibc) {
         const bool are_all = others.size() < core::Linkage::most_exports;
         std::erase(others, "opdock_register");
         if (!others.empty()) {
-            findings.add("exports", "it exports more than opdock_register: " + symbols_text(others, are_all) +
-                                        ". Symbols of two plugins must not meet: link with a version script, as "
+            findings.add("exports", "exports symbols other than opdock_register: " + symbols_text(others, are_all) +
+                                        ". Symbols of different plugins must not clash: link with a version script, as "
                                         "opdock_add_plugin does");
         }
         for (const json &path : linkage.at("search_paths")) {
             const auto text = path.get<std::string>();
             if (!text.starts_with("$ORIGIN") && !text.starts_with("${ORIGIN}")) {
                 findings.add("search-path",
-                             "it looks for libraries in '" + text +
-                                 "' (RPATH), which is a place of the machine that built it; link without "
-                                 "-rpath, or with $ORIGIN");
+                             "searches for libraries in '" + text +
+                                 "' (RPATH), a folder of the build machine; link without -rpath, or with $ORIGIN");
             }
         }
         if (linkage.at("relocates_text").get<bool>()) {
-            findings.add("text-relocations", "its code is written to while it is loaded; compile with -fPIC");
+            findings.add("text-relocations", "its code is modified when it is loaded; compile with -fPIC");
         }
         const auto glibc = needs.value("GLIBC", std::string());
         if (!newest_glibc.empty() && is_newer(glibc, newest_glibc)) {
             findings.add("glibc",
-                         "it needs glibc " + glibc + ", newer than " + newest_glibc + "; build it on an older system");
+                         "needs glibc " + glibc + ", newer than " + newest_glibc + "; build on an older system");
         }
     }
     json warnings = verdict.at("warnings");
     if (verdict.at("build_id").get_ref<const std::string &>().empty()) {
-        warnings.push_back("it has no build id, which tells one build from another in caches and reports; link with "
+        warnings.push_back("the file has no build id, which distinguishes builds in caches and reports; link with "
                            "-Wl,--build-id");
     }
     const json note = verdict.at("note").is_object() ? verdict.at("note") : json::object();

@@ -94,7 +94,7 @@ std::vector<Answer> Calls::answers(size_t slot) {
     conversation_.understand([&] {
         const json &list = reply.text.at("answers");
         if (list.empty() || list.size() > turns_) {
-            conversation_.refuse("it has not an answer for each call");
+            conversation_.refuse("it does not have one answer per call");
         }
         for (const json &answer : list) {
             answers.push_back(read_answer(answer, slot, reply, at));
@@ -144,7 +144,7 @@ Answer Calls::read_answer(const json &json, size_t slot, const Reply &reply, siz
     }
     ++count_;
     if (reply.bytes - at < bytes_of(slot)) {
-        conversation_.refuse("it has not all the outputs");
+        conversation_.refuse("some outputs are missing");
     }
     answer.outputs = expected_[slot];
     for (Output &output : answer.outputs) {

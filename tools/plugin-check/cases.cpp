@@ -23,7 +23,7 @@ const char *text_of(Values values) {
     case Values::sparse:
         return ", half of the values zero";
     case Values::constant:
-        return ", all values alike";
+        return ", all values equal";
     case Values::infinite:
         return ", some values infinite";
     case Values::denormal:
@@ -51,7 +51,7 @@ const char *text_of(Layout layout) {
     case Layout::distant:
         return ", elements more than 2^31 apart";
     case Layout::mixed:
-        return ", each tensor with strides of its own";
+        return ", each tensor with its own strides";
     case Layout::contiguous:
         break;
     }
@@ -63,13 +63,13 @@ const char *text_of(Exercise exercise) {
     case Exercise::in_place:
         return ", in place";
     case Exercise::same:
-        return ", inputs of one shape being one tensor";
+        return ", inputs of one shape sharing one tensor";
     case Exercise::threads:
         return ", several threads at once";
     case Exercise::configs:
         return ", every config of the tune file";
     case Exercise::batches:
-        return ", its rows in batches of 1 to all";
+        return ", rows in batches of 1 to all";
     case Exercise::call:
         break;
     }

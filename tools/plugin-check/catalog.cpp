@@ -34,7 +34,7 @@ Reply Catalog::ask(json request) {
         }
         throw Error(problem.status, problem.what());
     } catch (const Ended &ended) {
-        throw cli::Failure(std::string("the plugins could not be asked what they bring: ") + ended.what());
+        throw cli::Failure(std::string("cannot find out what the plugins provide: ") + ended.what());
     }
 }
 

@@ -36,9 +36,8 @@ std::string indented(const std::string &text) {
 
 // `how`: the report of a signal handler, or "".
 std::string ending(int status, const std::string &how, const std::string &said) {
-    std::string text = WIFSIGNALED(status)
-                           ? "it ended the process by " + std::string(strsignal(WTERMSIG(status)))
-                           : "it ended the process with exit code " + std::to_string(WEXITSTATUS(status));
+    std::string text = WIFSIGNALED(status) ? "the process ended with " + std::string(strsignal(WTERMSIG(status)))
+                                           : "the process ended with exit code " + std::to_string(WEXITSTATUS(status));
     text += how.empty() ? "" : ": " + how;
     return said.empty() ? text : text + "\n  " + indented(said);
 }
@@ -83,7 +82,7 @@ void Conversation::put(const void *elements, size_t bytes, size_t offset) {
     start();
     forget_reply(); // its bytes lie there
     if (!write_exchange(process_->exchange(), elements, bytes, offset)) {
-        throw op_call::NoMemory("there is no memory for what a call reads");
+        throw op_call::NoMemory("not enough memory for the inputs of a call");
     }
 }
 
@@ -103,7 +102,7 @@ void Conversation::send(json request, size_t most_bytes) {
     std::string packet;
     for (int i = 0; i < most_notices && process_->next(packet, Clock::time_point()) == Process::News::packet; ++i) {
         if (read_packet(packet)) {
-            refuse("nothing was asked");
+            refuse("there was no request");
         }
     }
     request["number"] = ++number_;
@@ -121,7 +120,7 @@ Reply Conversation::receive() {
 
 void Conversation::get(void *to, size_t bytes, size_t offset) {
     if (!read_exchange(process_->exchange(), to, bytes, offset)) {
-        refuse("it is not as long as it says");
+        refuse("its length differs from the announced length");
     }
 }
 
@@ -135,7 +134,7 @@ Reply Conversation::wait(Clock::time_point deadline, double seconds) {
         }
         if (Clock::now() >= deadline) {
             process_->end();
-            fail("hang", "it has not returned after " + whole(seconds) + "; --timeout gives it longer");
+            fail("hang", "has not returned after " + whole(seconds) + "; --timeout sets a longer limit");
         }
         if (news == Process::News::silence) {
             if (waiting_ && !waiting_(std::chrono::duration<double>(Clock::now() - begin).count())) {
@@ -153,7 +152,7 @@ Reply Conversation::wait(Clock::time_point deadline, double seconds) {
 std::optional<Reply> Conversation::read_packet(const std::string &packet) {
     const json message = json::parse(packet, nullptr, false);
     if (!message.is_object()) {
-        refuse("it is no JSON object");
+        refuse("it is not a JSON object");
     }
     if (message.contains("copy")) {
         was_copied_ = true;
@@ -175,12 +174,12 @@ Reply Conversation::read_reply(const json &packet) {
     std::string text;
     understand([&] {
         if (number_of(packet.at("number")) != number_) {
-            refuse("it answers another request");
+            refuse("it answers a different request");
         }
         const auto bytes = number_of(packet.at("bytes"));
         const auto length = number_of(packet.at("text"));
         if (bytes > most_bytes_ || length > largest_text) {
-            refuse("it is longer than an answer can be");
+            refuse("it is longer than any valid answer");
         }
         reply.bytes = bytes;
         text.resize(length);
@@ -188,7 +187,7 @@ Reply Conversation::read_reply(const json &packet) {
     get(text.data(), text.size(), reply.bytes);
     reply.text = json::parse(text, nullptr, false);
     if (!reply.text.is_object()) {
-        refuse("it is no JSON object");
+        refuse("it is not a JSON object");
     }
     const bool is_problem = reply.text.contains("problem");
     if (is_problem || reply.text.contains("error")) {
@@ -208,9 +207,9 @@ Reply Conversation::read_reply(const json &packet) {
 
 void Conversation::refuse(const std::string &what) {
     process_->end();
-    fail("worker", "its process gave an answer that is none (" + what + "): code of the plugin wrote to descriptor " +
+    fail("worker", "its process gave an invalid answer (" + what + "): code of the plugin wrote to descriptor " +
                        std::to_string(message_descriptor) + " or " + std::to_string(exchange_descriptor) +
-                       ", or changed plugin-check's own in its process");
+                       ", or changed plugin-check's code in its process");
 }
 
 void Conversation::fail(const std::string &check, const std::string &message) {
@@ -222,7 +221,7 @@ void Conversation::fail_ended(Clock::time_point deadline) {
     const double left = std::chrono::duration<double>(deadline - Clock::now()).count();
     if (!process_->ends_within(std::max(left, 1.0))) {
         process_->end();
-        fail("worker", "its process goes on without the descriptor on which it has to answer");
+        fail("worker", "its process closed the descriptor for answers and keeps running");
     }
     const int status = process_->wait();
     const std::string said = process_->said();
@@ -241,11 +240,12 @@ std::string Conversation::finish() {
     process->hang_up();
     if (!process->ends_within(seconds_)) {
         process->end();
-        return "after its last call the process did not end for " + whole(seconds_);
+        return "after the last call the process did not end within " + whole(seconds_);
     }
     const int status = process->wait();
-    return WIFSIGNALED(status) ? "after its last call, as the process ended: " + ending(status, "", process->said())
-                               : "";
+    return WIFSIGNALED(status)
+               ? "after the last call, while the process was ending: " + ending(status, "", process->said())
+               : "";
 }
 
 } // namespace opdock::plugin_check

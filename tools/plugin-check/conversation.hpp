@@ -77,7 +77,7 @@ class Conversation {
         try {
             return read();
         } catch (const nlohmann::json::exception &) {
-            refuse("a member is missing, or is of another type");
+            refuse("a member is missing or has the wrong type");
         }
     }
 

@@ -71,8 +71,8 @@ void add_place(Line &line, const GuardHit &hit) {
         line.add(hit.distance);
         line.add(hit.distance == 1 ? " byte " : " bytes ");
     }
-    line.add(hit.is_before       ? "before the beginning of "
-             : hit.distance == 0 ? "right behind the end of "
+    line.add(hit.is_before       ? "before the start of "
+             : hit.distance == 0 ? "immediately past the end of "
                                  : "past the end of ");
     line.add(hit.name);
 }
@@ -82,16 +82,16 @@ void tell(int signal, const siginfo_t &info, const void *context) {
     Line line;
     line.add(hit.name != nullptr ? "{\"fault\": \"" : "{\"crash\": \"");
     if (may_be_alignment(signal, info)) {
-        line.add("an instruction for aligned data was given other data, or an address that cannot be. Declare the "
-                 "`alignment` that the kernel needs, where that is more than the dtype's size");
+        line.add("an instruction for aligned data got unaligned data or an invalid address. Declare the "
+                 "`alignment` that the kernel needs if it is larger than the dtype's size");
     } else {
-        line.add(was_write(context) ? "it writes " : "it reads ");
+        line.add(was_write(context) ? "writes " : "reads ");
         if (hit.name != nullptr) {
             add_place(line, hit);
         } else {
             line.add("address ");
             line.add_address(info.si_addr);
-            line.add(", where it may not");
+            line.add(", which is not accessible");
         }
     }
     line.add("\"}");

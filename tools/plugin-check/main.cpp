@@ -167,7 +167,7 @@ std::vector<Round> rounds_of(const Request &request, const std::vector<Subject> 
         }
     }
     if (rounds.empty()) {
-        throw cli::Failure(request.shapes + ": it has no call of what is to be checked");
+        throw cli::Failure(request.shapes + ": it has no call for the implementations to check");
     }
     return rounds;
 }
@@ -322,8 +322,8 @@ std::vector<Subject> find_subjects(const Request &request, const std::vector<std
         check_devices(catalog, subjects);
         return subjects;
     } catch (const json::exception &) {
-        throw cli::Failure("what the plugins bring cannot be read: code of one of them changed what the process says "
-                           "that asked them");
+        throw cli::Failure("cannot read what the plugins provide: code of one of them changed the answer of the "
+                           "process that asked them");
     }
 }
 

@@ -29,7 +29,7 @@ void take_status(Outcome &outcome, opdock_status status, const std::string &mess
         outcome.reason = message;
         return;
     default:
-        outcome.findings.push_back({"failed", "it returned " + status_text(status, message)});
+        outcome.findings.push_back({"failed", "returned " + status_text(status, message)});
     }
 }
 

@@ -65,7 +65,7 @@ Host open(std::string &missing, const std::function<void(const std::string &)> &
     const Variable none("MODULES", nullptr);
     const std::string file = own_file();
     if (file.empty()) {
-        missing = "opdock's plugin 'reference' is not where it is installed, in opdock/plugins beside libopdock";
+        missing = "opdock's plugin 'reference' is missing from its place, opdock/plugins beside libopdock";
         return cli::open_host({}, false, log);
     }
     try {

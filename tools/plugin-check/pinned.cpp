@@ -40,7 +40,7 @@ std::vector<Given> read(const std::vector<Named> &shapes, const Signature &signa
         const auto before = static_cast<size_t>(
             std::count_if(all.begin(), all.end(), [&](const Given &given) { return given.input == &input; }));
         if (before != 0 && !input.list) {
-            throw cli::UsageError("--shape " + one.name + " was given twice, and is not a list");
+            throw cli::UsageError("--shape " + one.name + " was given twice, but is not a list");
         }
         all.push_back({&one, &input, std::get<MadeUp>(op_call::parse_shape(one.text)), before});
     }
@@ -95,7 +95,7 @@ void bind(const Given &given, bool names, Shape &shape, bool &has_leading) {
     if (rest != dims.end()) {
         const std::vector<int64_t> found(sizes.begin() + before, sizes.begin() + before + leading);
         if (has_leading && shape.leading != found) {
-            refuse(*given.named, "its leading dims are others in another tensor");
+            refuse(*given.named, "its leading dims differ from those of another tensor");
         }
         shape.leading = found;
         has_leading = true;
@@ -143,9 +143,9 @@ void keep_tuples(const Signature &signature, const std::vector<Given> &given, Su
     for (const Given &one : given) {
         std::erase_if(subject.tuples, [&](const std::string &tuple) { return !has_dtype(signature, tuple, one); });
         if (subject.tuples.empty()) {
-            refuse(*one.named, "'" + subject.impl_id + "' takes no " +
+            refuse(*one.named, "'" + subject.impl_id + "' does not take " +
                                    std::string(files::dtype_name(one.tensor.dtype)) +
-                                   " there, or not beside the dtypes of the other tensors");
+                                   " there, or not together with the dtypes of the other tensors");
         }
     }
 }
@@ -162,7 +162,7 @@ void keep_tuples(const Signature &signature, const op_call::AttributeParameter &
     });
     if (subject.tuples.empty()) {
         throw cli::UsageError("--attr " + named.name + "=" + named.text + ": '" + subject.impl_id +
-                              "' lists no dtypes with it");
+                              "' does not list this dtype");
     }
 }
 
@@ -204,7 +204,7 @@ Pinned resolve(const Pins &pins, const Signature &signature, const Takes &takes,
         check_complete(signature, given, shapes[i], has_leading);
     }
     if (!takes(shapes)) {
-        throw cli::UsageError("--shape: " + signature.op + " takes no call of these shapes: " + signature.text);
+        throw cli::UsageError("--shape: " + signature.op + " does not take these shapes: " + signature.text);
     }
     pinned.shapes.push_back(std::move(shapes));
     return pinned;

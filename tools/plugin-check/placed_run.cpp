@@ -185,11 +185,11 @@ std::vector<Finding> PlacedRun::trespasses() const {
         for (size_t j = 0; j < inputs_[i].size(); ++j) {
             const PlacedTensor &tensor = *inputs_[i][j];
             if (!tensor.rest_is(gap)) {
-                findings.push_back({"out-of-bounds", "it wrote beside the elements of " + tensor.name()});
+                findings.push_back({"out-of-bounds", "writes outside the elements of " + tensor.name()});
             }
             const std::vector<std::byte> now = tensor.elements();
             if (!is_written_[i] && !std::equal(now.begin(), now.end(), values_[i][j].memory.get())) {
-                findings.push_back({"input-changed", "it changed " + tensor.name() + ", which is not `mut`"});
+                findings.push_back({"input-changed", "changes " + tensor.name() + ", which is not `mut`"});
             }
         }
     }
@@ -197,12 +197,12 @@ std::vector<Finding> PlacedRun::trespasses() const {
         for (const auto &tensor : output) {
             const bool is_input = tensor->name().starts_with("input");
             if (!is_input && !tensor->rest_is(poison_)) {
-                findings.push_back({"out-of-bounds", "it wrote beside the elements of " + tensor->name()});
+                findings.push_back({"out-of-bounds", "writes outside the elements of " + tensor->name()});
             }
         }
     }
     if (workspace_ && !workspace_->rest_is(gap)) {
-        findings.push_back({"out-of-bounds", "it wrote past the end of its workspace"});
+        findings.push_back({"out-of-bounds", "writes past the end of its workspace"});
     }
     return findings;
 }

@@ -119,7 +119,7 @@ PlacedTensor::PlacedTensor(const Where &where, std::string name, uint32_t dtype,
         image_.reset(static_cast<std::byte *>(std::calloc(size_, 1))); // pages that are never written take no memory
         if (image_ == nullptr) {
             opdock_device_free(where_.runtime, where_.device, nullptr, device_memory_);
-            throw op_call::NoMemory("there is no memory for " + op_call::type_text(dtype_, shape_));
+            throw op_call::NoMemory("not enough memory for " + op_call::type_text(dtype_, shape_));
         }
         return;
     }
@@ -132,7 +132,7 @@ PlacedTensor::PlacedTensor(const Where &where, std::string name, uint32_t dtype,
     void *mapping =
         mmap(nullptr, mapping_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED) {
-        throw op_call::NoMemory("there is no memory for " + op_call::type_text(dtype_, shape_));
+        throw op_call::NoMemory("not enough memory for " + op_call::type_text(dtype_, shape_));
     }
     mapping_ = static_cast<std::byte *>(mapping);
     std::byte *last_page = mapping_ + mapping_size_ - page_size();

@@ -34,13 +34,13 @@ namespace {
 // Above the descriptors that a worker finds open, so that moving one into place closes none of the others.
 int moved_up(int descriptor) {
     if (descriptor < 0) {
-        fail("a process for the plugin cannot be started", errno);
+        fail("cannot start a process for the plugin", errno);
     }
     const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, exchange_descriptor + 1);
     const int error = errno;
     close(descriptor);
     if (moved < 0) {
-        fail("a process for the plugin cannot be started", error);
+        fail("cannot start a process for the plugin", error);
     }
     return moved;
 }
@@ -111,7 +111,7 @@ Process::Process(const std::string &program, const std::string &job)
       exchange_(moved_up(memfd_create("exchange", MFD_CLOEXEC))) {
     int ends[2] = {-1, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        fail("a process for the plugin cannot be started", errno);
+        fail("cannot start a process for the plugin", errno);
     }
     socket_ = core::Descriptor(moved_up(ends[0]));
     const core::Descriptor theirs(moved_up(ends[1]));
@@ -126,7 +126,7 @@ Process::Process(const std::string &program, const std::string &job)
     char *arguments[] = {const_cast<char *>(program.c_str()), const_cast<char *>(option.c_str()),
                          const_cast<char *>(job.c_str()), nullptr};
     if (const int error = spawn.run(arguments, environ, &process_); error != 0) {
-        fail("a process for the plugin cannot be started", error);
+        fail("cannot start a process for the plugin", error);
     }
     workers().insert(process_);
 }
@@ -178,7 +178,7 @@ Process::News Process::next(std::string &packet, Clock::time_point deadline) {
 bool Process::ends_within(double seconds) const {
     const core::Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
     if (process.get() < 0) {
-        fail("a process cannot be watched", errno);
+        fail("cannot watch the process", errno);
     }
     const auto deadline =
         Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -49,11 +49,11 @@ std::string ProcessState::restore() const {
     const auto add = [&](const char *what) { changed += (changed.empty() ? "" : ", ") + std::string(what); };
     const ProcessState now;
     if (control_of(now.floating_) != control_of(floating_)) {
-        add("how floating-point numbers are rounded or flushed to zero");
+        add("the rounding or flush-to-zero mode of floating-point numbers");
         std::fesetenv(&floating_);
     }
     if (!are_same(now.signals_, signals_)) {
-        add("which signals are blocked");
+        add("the set of blocked signals");
         pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
     }
     if (now.locale_ != locale_ || now.cpp_locale_ != cpp_locale_) {

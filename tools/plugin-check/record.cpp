@@ -14,8 +14,8 @@ std::string remedy_for(const std::string &check, Layout layout) {
                             layout == Layout::mixed;
     const bool is_of_memory = check == "wrong" || check == "unwritten" || check == "out-of-bounds" || check == "crash";
     if (is_strided && is_of_memory) {
-        return ". Its tensors are not contiguous: go by their strides, or declare that the kernel needs contiguous "
-               "ones (needs_contiguous)";
+        return ". Its tensors are not contiguous: use their strides, or declare that the kernel needs contiguous "
+               "tensors (needs_contiguous)";
     }
     if (check == "out-of-bounds") {
         return ". Check the kernel's bounds against the sizes of this call, also in its last block";
@@ -24,20 +24,20 @@ std::string remedy_for(const std::string &check, Layout layout) {
         return ". Write each element of an output, also in the last block";
     }
     if (check == "input-changed") {
-        return ". Leave inputs as they are, and keep what is in between in a workspace";
+        return ". Leave inputs unchanged, and keep intermediate results in a workspace";
     }
     if (check == "wrong" || check == "failed") {
-        return ". Mend the kernel for such a call, or decline it in a `supports` function";
+        return ". Fix the kernel for such a call, or decline the call in a `supports` function";
     }
     if (check == "config") {
-        return ". Mend the kernel for it, or exclude it by `where` in the tune file";
+        return ". Fix the kernel for this config, or exclude the config by `where` in the tune file";
     }
     if (check == "not-deterministic") {
-        return ". Compute in the same order each time, or do not declare it deterministic";
+        return ". Compute in the same order each time, or do not declare the implementation deterministic";
     }
-    return check == "not-batch-invariant"
-               ? ". Compute a row in the same order in every batch, or do not declare it batch invariant"
-               : "";
+    return check == "not-batch-invariant" ? ". Compute a row in the same order in every batch, or do not declare the "
+                                            "implementation batch invariant"
+                                          : "";
 }
 
 // Avoids a second full stop after a plugin's own text.
@@ -61,7 +61,7 @@ void Record::begin(const Case &one, std::string label) {
 
 void Record::end(const Outcome &outcome, const Extent &extent) {
     if (now_->exercise == Exercise::configs && outcome.kind == Outcome::Kind::declined) { // no call was declined
-        const std::string text = "its knobs were tried with their defaults alone: " + outcome.reason;
+        const std::string text = "its knobs were tried only with their defaults: " + outcome.reason;
         if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) {
             note(text);
         }
@@ -140,7 +140,7 @@ void Record::leave_case() {
 void Record::conclude(const std::vector<std::string> &tuples, bool has_reference) {
     for (const std::string &tuple : tuples) {
         const OfTuple &one = ran_of_[tuple];
-        const std::string lists = tuple.empty() ? "it" : "it lists the dtypes " + tuple + " and";
+        const std::string lists = tuple.empty() ? "the implementation" : "lists the dtypes " + tuple + " and";
         const std::string with_them = tuple.empty() ? "" : " with them";
         if (one.ran == 0 && one.declined > 0) {
             add("declines-all", lists + " declines every call" + with_them +
@@ -151,8 +151,8 @@ void Record::conclude(const std::vector<std::string> &tuples, bool has_reference
         const bool is_tried = has_reference ? is_compared : one.ran + one.ran_empty > 0;
         if (!is_tried && !one.has_findings) {
             const std::string &why = one.why_skip.empty() ? one.why : one.why_skip;
-            add("not-tried", (tuple.empty() ? "no call" : "it lists the dtypes " + tuple + ", and no call with them") +
-                                 (has_reference ? " was compared" : " that could be made up was one") +
+            add("not-tried", (tuple.empty() ? "no call" : "lists the dtypes " + tuple + ", but no call with them") +
+                                 (has_reference ? " was compared" : " could be generated") +
                                  (why.empty() ? "" : ": " + why));
         }
     }

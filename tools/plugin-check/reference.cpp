@@ -235,8 +235,7 @@ Answer Reference::answer_to(const Case &one, const std::vector<Tensors> &inputs)
         calls_->begin(0, plain, inputs, {Turn{}});
         return calls_->answers(0).front();
     } catch (const Ended &ended) {
-        throw Ended(ended.check, std::string("the reference that it is compared with: ") + ended.what(),
-                    ended.before_any_call);
+        throw Ended(ended.check, std::string("the reference implementation: ") + ended.what(), ended.before_any_call);
     }
 }
 

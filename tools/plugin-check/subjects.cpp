@@ -80,10 +80,10 @@ void check_names(const char *option, const std::vector<std::string> &wanted, con
         if (std::none_of(known.begin(), known.end(),
                          [&](const std::string &one) { return cli::same_name(one, name); })) {
             const std::string hint = std::string_view(option) == "op" ? core::other_name_hint(name) : "";
-            throw cli::Failure(std::string("--") + option + " " + name + ": there is none of that name to check" +
+            throw cli::Failure(std::string("--") + option + " " + name + ": there is nothing to check with this name" +
                                (hint.empty() ? cli::did_you_mean(name, known) : hint) + "\n'plugin-ls" +
                                (request.files.size() == 1 ? " --modules " + request.files.front() : "") +
-                               "' lists those there are.");
+                               "' lists the available ones.");
         }
     }
 }

@@ -127,7 +127,7 @@ class Supervision {
         }
         if (one.index + 1 < total_) {
             const size_t left = total_ - one.index - 1;
-            record_.note("after " + cli::counted(deaths_, "end") + " of the process " +
+            record_.note("after " + cli::counted(deaths_, "failure") + " of the process " +
                          (left == 1 ? "the last case was" : "the other " + std::to_string(left) + " cases were") +
                          " left out");
         }
@@ -136,7 +136,7 @@ class Supervision {
 
     void add_copies() {
         if (calls_.was_copied()) {
-            record_.add("process", "a process that it forked returned from the call as well");
+            record_.add("process", "a process forked by the call returned from the call as well");
         }
     }
 
@@ -172,19 +172,19 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
         total = supervision.total();
         calls = supervision.calls();
         if (!has_reference && is_standard(plan.subject.op)) {
-            record.add("not-compared", "there is no reference implementation here to compare its values with" +
+            record.add("not-compared", "there is no reference implementation to compare its values with" +
                                            (own.missing.empty() ? std::string() : ": " + own.missing));
         } else if (!has_reference) {
-            record.note("its values were not compared: the plugin brings no reference implementation of the op, nor "
-                        "does one named with --modules");
+            record.note("its values were not compared: neither the plugin nor a plugin named with --modules brings a "
+                        "reference implementation of the op");
         }
         for (const std::string &name : appended_to_standard(supervision.signature())) {
             record.note("'" + name +
-                        "' was left out of all calls, or had its default: it is not the standard op's, and the "
+                        "' was left out of all calls or had its default: it is not part of the standard op, and the "
                         "reference does not know it");
         }
         if (plan.subject.batch_invariant && !supervision.has_rows()) {
-            record.note("that it is batch invariant was not tried: its signature does not say what its rows are");
+            record.note("batch invariance was not tried: the signature does not say what the rows are");
         }
         if (plan.subject.brings_reference) {
             record.note("its values were compared with those of '" + plan.subject.reference +

@@ -77,7 +77,7 @@ void find_unwritten(const std::vector<Output> &first, std::byte first_poison, co
             }
         }
         if (unwritten != 0) {
-            outcome.findings.push_back({"unwritten", "it left " + std::to_string(unwritten) + " of " +
+            outcome.findings.push_back({"unwritten", "leaves " + std::to_string(unwritten) + " of " +
                                                          cli::counted(count, "element") + " of output '" + a.name +
                                                          "' unwritten, the first at " + place_text(where, a.shape)});
         }
@@ -192,10 +192,11 @@ Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, 
         if (turns[i].again) {
             if (answer.status != OPDOCK_OK) {
                 outcome.findings.push_back(
-                    {"failed", "the same call made again returned " + status_text(answer.status, answer.message)});
+                    {"failed", "the repeated call returned " + status_text(answer.status, answer.message)});
             } else if (!same_bits(first, answer.outputs)) {
-                outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call "
-                                                                 "made twice gave different bits"});
+                outcome.findings.push_back(
+                    {"not-deterministic",
+                     "is declared deterministic, but the same call made twice gave different bits"});
             }
             continue;
         }
@@ -218,8 +219,8 @@ Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, 
             find_unwritten(first, PlacedRun::poisons[0], answer.outputs, PlacedRun::poisons[turns[i].poison], outcome);
         }
         if (subject_.deterministic && !same_bits(first, answer.outputs)) {
-            outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call with "
-                                                             "its tensors elsewhere in memory gave different bits"});
+            outcome.findings.push_back({"not-deterministic", "is declared deterministic, but the same call with its "
+                                                             "tensors elsewhere in memory gave different bits"});
         }
         // Elsewhere in memory it may take a different code path.
         if (expected != nullptr && !same_bits(first, answer.outputs) && !has(outcome, "wrong")) {
@@ -228,7 +229,7 @@ Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, 
         keep_causes(outcome);
     }
     if (answers.size() != turns.size()) {
-        calls_.refuse("it has not an answer for each call");
+        calls_.refuse("it does not have one answer per call");
     }
     return outcome;
 }
@@ -243,16 +244,16 @@ void Trial::find_late_decline(const Case &one, Outcome &outcome) const {
         return;
     }
     if (answer.has_workspace) {
-        outcome.findings.push_back({"declines-late", "it asked for a workspace for the call, and then declined it on "
-                                                     "aligned data: " +
-                                                         answer.message});
+        outcome.findings.push_back(
+            {"declines-late",
+             "asked for a workspace for the call, and then declined the call on aligned data: " + answer.message});
         return;
     }
     outcome.findings.push_back(
         {"declines-prepared",
-         "its kernel declined a call on aligned data that it had let the host prepare: " + answer.message +
-             ". Where a program prepares the call nothing else is tried, and each run fails. "
-             "Decline it in a `supports` function, which is asked before"});
+         "its kernel declined a call on aligned data after letting the host prepare the call: " + answer.message +
+             ". No other implementation is tried for a prepared call, so each run fails. Decline the call in a "
+             "`supports` function, which is asked first"});
 }
 
 // A sum may leave out 0 times NaN, for a hidden key or a slope of 0: the result is the same whichever number replaces

@@ -148,9 +148,9 @@ Outcome Trial::run_batches(const Case &one, const std::vector<Tensors> &inputs) 
             const auto output = static_cast<size_t>(
                 std::mismatch(now.bits.begin(), now.bits.end(), before.bits.begin()).first - now.bits.begin());
             outcome.findings.push_back(
-                {"not-batch-invariant", "it declares itself batch invariant, and '" + answer.outputs[output].name +
-                                            "' of one row has other bits " + place_in(place, rows.size()) + " than " +
-                                            place_in(before.place, batches[before.batch].size())});
+                {"not-batch-invariant", "is declared batch invariant, but '" + answer.outputs[output].name +
+                                            "' of one row has different bits " + place_in(place, rows.size()) +
+                                            " than " + place_in(before.place, batches[before.batch].size())});
             return outcome;
         }
     }

@@ -25,8 +25,8 @@ void find_other_kind(const Output &aligned, const Output &elsewhere, Outcome &ou
             outcome.findings.push_back(
                 {"wrong", "'" + aligned.name +
                               "': " + place_text(i / op_call::values_in_element(aligned.dtype), aligned.shape) +
-                              " is " + std::to_string(a[i]) + " where data is aligned to pages, and " +
-                              std::to_string(b[i]) + " where it is aligned to its dtype only"});
+                              " is " + std::to_string(a[i]) + " if data is aligned to pages, but " +
+                              std::to_string(b[i]) + " if it is aligned to its dtype only"});
             return;
         }
     }
@@ -102,8 +102,8 @@ void Trial::find_neighbours(const Case &one, const std::vector<Output> &found, c
                                                 [&] { return std::vector<double>(before.size()); }, row);
             if (!agreement.problem.empty()) {
                 outcome.findings.push_back(
-                    {"neighbours", "'" + found[o].name + "' changes where other rows of '" + one.values_of +
-                                       "' do, though it does not depend on them: " + agreement.problem});
+                    {"neighbours", "'" + found[o].name + "' changes when other rows of '" + one.values_of +
+                                       "' change, on which it does not depend: " + agreement.problem});
                 return;
             }
         }

@@ -29,7 +29,7 @@ Answer Trial::begin(Thread &thread, size_t slot) const {
 
 std::string Trial::find_beside(const Thread &thread, const Answer &answer, const std::string &others) const {
     if (answer.status != OPDOCK_OK) {
-        return "beside " + others + " it returned " + status_text(answer.status, answer.message);
+        return "beside " + others + " the call returned " + status_text(answer.status, answer.message);
     }
     if (same_bits(thread.alone, answer.outputs)) {
         return "";
@@ -41,7 +41,7 @@ std::string Trial::find_beside(const Thread &thread, const Answer &answer, const
     if (!subject_.deterministic && judged.findings.empty()) {
         return "";
     }
-    return "beside " + others + " its result is another one than alone" +
+    return "beside " + others + " the result differs from the result alone" +
            (judged.findings.empty() ? "" : ": " + judged.findings.front().message);
 }
 
@@ -76,7 +76,7 @@ Outcome Trial::run_threads(const Case &one) const {
     }
 
     const std::string others =
-        cli::counted(threads.size() - 1, "other thread") + (one.beside.empty() ? "" : ", some of other shapes,");
+        cli::counted(threads.size() - 1, "other thread") + (one.beside.empty() ? "" : ", some with other shapes,");
     const std::vector<std::vector<Answer>> answers = calls_.beside(rounds, calls_before);
     for (size_t i = 0; i < threads.size() && outcome.findings.empty(); ++i) {
         for (size_t round = 0; round < answers[i].size() && outcome.findings.empty(); ++round) {

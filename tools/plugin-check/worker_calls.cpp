@@ -107,7 +107,7 @@ json WorkerCalls::call_once(Slot &slot, const json &turn, size_t &bytes) {
     after_call_();
     std::vector<Finding> findings;
     if (const std::string changed = before.restore(); !changed.empty()) {
-        findings.push_back({"process", "it changed " + changed + ", for all code of the thread or process"});
+        findings.push_back({"process", "changes " + changed + ", for all code of the thread or process"});
     }
     if (status == OPDOCK_OK) {
         for (Finding &finding : placed.trespasses()) {
@@ -195,10 +195,10 @@ json WorkerCalls::tune(const json &request) {
         if (what == "left out") {
             ++left_out;
         } else if (what == "wrong") {
-            findings.push_back({"config", "with " + run.at("config").dump() + " " +
-                                              (reason.empty() ? "it computes something else" : reason)});
+            findings.push_back(
+                {"config", "with " + run.at("config").dump() + " " + (reason.empty() ? "the result differs" : reason)});
         } else if (what == "refused" && reason.find("FAILED") != std::string::npos) {
-            findings.push_back({"config", "with " + run.at("config").dump() + " it fails: " + reason});
+            findings.push_back({"config", "with " + run.at("config").dump() + " the call fails: " + reason});
         }
     }
     for (Finding &finding : placed.trespasses()) {
@@ -223,7 +223,7 @@ bool WorkerCalls::takes(const json &call) const {
 void WorkerCalls::put(const std::vector<Output> &outputs, size_t &bytes) const {
     for (const Output &output : outputs) {
         if (!write_exchange(exchange_descriptor, output.elements.data(), output.elements.size(), bytes)) {
-            throw std::runtime_error("there is no memory for what a call wrote");
+            throw std::runtime_error("not enough memory for the outputs of a call");
         }
         bytes += output.elements.size();
     }

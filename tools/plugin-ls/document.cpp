@@ -68,7 +68,7 @@ const json &find_op(const json &document, const std::string &name) {
         hint = cli::did_you_mean(name, names);
     }
     if (hint.empty() && !names.empty()) {
-        hint = "; 'plugin-ls' lists those that there are";
+        hint = "; 'plugin-ls' lists the available ones";
     }
     throw cli::Failure(
         (standard ? "'" + name + "' is a standard op that no loaded plugin implements"

@@ -33,7 +33,7 @@ std::string runtime_folder_of(const std::string &process) {
     std::ifstream file(process + "/environ");
     if (!file.is_open()) {
         throw cli::Failure("'" + process + "/environ' cannot be read: " + reason() +
-                           "; a process is asked by the user who runs it");
+                           "; only the user who runs a process can ask it");
     }
     constexpr std::string_view name = "XDG_RUNTIME_DIR=";
     std::string folder;
@@ -63,8 +63,8 @@ Descriptor connect_to(const std::string &name) {
     Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (socket.get() < 0 ||
         ::connect(socket.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) != 0) {
-        throw cli::Failure("process " + name + " cannot be asked, by '" + path + "': " + reason() +
-                           (errno == ENOENT ? "; it has an open host that answers when it was started with " +
+        throw cli::Failure("process " + name + " cannot be asked through '" + path + "': " + reason() +
+                           (errno == ENOENT ? "; its open host answers only if the process was started with " +
                                                   cli::variable_name("LIVE") + "=1"
                                             : ""));
     }
@@ -103,7 +103,7 @@ json ask_process(const std::string &name, const json &question) {
     }
     json answer = json::parse(read_all(socket, name), nullptr, false);
     if (answer.is_discarded()) {
-        throw cli::Failure("process " + name + " gave no answer; it has ended, or its user is another");
+        throw cli::Failure("process " + name + " gave no answer; it has ended or belongs to another user");
     }
     if (answer.is_object() && answer.contains("error")) {
         throw cli::Failure("process " + name + ": " + answer.at("error").get<std::string>());

@@ -174,7 +174,8 @@ void show_trace(const std::string &file) {
     const std::string &path = has_ring ? ring : file;
     const std::string bytes = cli::read_text(path, most);
     if (!has_ring && bytes.starts_with('{')) {
-        throw cli::Failure(path + ": the process ended by itself, and this is its trace already: open it in Perfetto");
+        throw cli::Failure(path +
+                           ": the process ended normally, and this file is already its trace: open it in Perfetto");
     }
     std::cout << core::chrome_json(core::read_trace(bytes, path));
 }
@@ -203,7 +204,7 @@ json narrowed(const Request &request, json document) {
     }
     document = filtered(std::move(document), request.filter);
     if (request.show == Show::op && document.at("ops").empty()) {
-        throw cli::Failure("nothing that was asked for implements the op '" + request.subject + "'");
+        throw cli::Failure("nothing that matches implements the op '" + request.subject + "'");
     }
     if (request.show == Show::rejected) {
         document["plugins"] = rejected_plugins(document);
@@ -283,7 +284,7 @@ int show_of_process(const Request &request, const Page &page) {
         return cli::exit_fine;
     case Show::reset_health:
         ask({{"ask", "reset_health"}, {"op", request.subject == "all" ? json() : json(request.subject)}});
-        std::cout << "process " << request.process << " tries again what failed, of "
+        std::cout << "process " << request.process << " tries failed implementations again, for "
                   << (request.subject == "all" ? "every op" : "op " + request.subject) << '\n';
         return cli::exit_fine;
     case Show::devices:

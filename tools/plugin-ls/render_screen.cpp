@@ -122,7 +122,7 @@ std::string remark_on(const json &impl, bool verbose) {
     if (available == "no") {
         add("not available" + (reason.empty() ? "" : ": " + on_one_line(reason)));
     } else if (available == "unknown") {
-        add("whether it is available is asked when it is needed");
+        add("availability is checked when needed");
     }
     if (verbose) {
         for (const auto &[member, what] :
@@ -221,7 +221,7 @@ std::string render_op(const json &op, bool verbose, const Page &page) {
 
 std::string render_vendors(const json &vendors, const Page &page) {
     Table table;
-    table.head({"vendor", "device", "dispatch key", "device is there if this exits with 0"});
+    table.head({"vendor", "device", "dispatch key", "device exists if this exits with 0"});
     for (const json &vendor : vendors) {
         table.row({{words(vendor.at("name"))},
                    {words(vendor.at("device_name"))},
@@ -259,8 +259,8 @@ std::string render_screen(const json &document, bool verbose, const Page &page, 
                        words(host.at("abi").at(1)) + "\n\n" + page.paint(Tint::heading, "PLUGINS") + "\n";
     text += !document.at("plugins").empty()
                 ? render_plugins(document.at("plugins"), verbose, page, idle_plugins(document))
-            : narrowed ? "  none that --plugin, --vendor and --device together leave; 'plugin-ls' shows all\n"
-                       : "  none found; 'plugin-ls --paths' shows where was searched\n";
+            : narrowed ? "  none matches --plugin, --vendor and --device together; 'plugin-ls' shows all\n"
+                       : "  none found; 'plugin-ls --paths' shows the searched places\n";
     if (!document.at("problems").empty()) {
         text += "\n" + page.paint(Tint::heading, "PROBLEMS") + " of the search for plugins\n" +
                 render_problems(document.at("problems"));

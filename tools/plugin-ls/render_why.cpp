@@ -64,7 +64,7 @@ std::string render_why(const json &decision, const Page &page) {
     text += key.text(page);
     if (const std::string problem = text_of(decision, "device_problem"); !problem.empty()) {
         text += "\n" + page.paint(Tint::heading, "DEVICE") + " " +
-                page.paint(Tint::plain, words(decision.at("device"))) + " can run none of it\n  " +
+                page.paint(Tint::plain, words(decision.at("device"))) + " can run no implementation\n  " +
                 page.paint(Tint::bad, problem) + "\n";
     }
 
@@ -90,7 +90,7 @@ std::string render_why(const json &decision, const Page &page) {
     }
 
     if (const auto configs = decision.find("configs"); configs != decision.end() && !configs->empty()) {
-        text += "\n" + page.paint(Tint::heading, "CONFIGS") + " of those that have knobs\n";
+        text += "\n" + page.paint(Tint::heading, "CONFIGS") + " of implementations with knobs\n";
         Table table;
         for (const json &one : *configs) {
             add_config(table, one);

@@ -14,23 +14,22 @@ constexpr const char *examples = R"(Examples:
   plugin-ls --device cpu --vendor opdock       what opdock has for the CPU
   plugin-ls --why rmsnorm_fwd --dtype bf16     why these, why not the others
   plugin-ls --why gelu --shape input=f32[64,64]  one call, and its configs
-  plugin-ls --modules ./libacme.so --rejected  whether it is taken, why not
-  plugin-ls --check ./libacme.so               judge one file, run none of it
-  plugin-ls --devices                          what there is to run on
-  plugin-ls --rescan                           try again what failed before
+  plugin-ls --modules ./libacme.so --rejected  whether it is taken, or why not
+  plugin-ls --check ./libacme.so               judge one file without running it
+  plugin-ls --devices                          the available devices
+  plugin-ls --rescan                           retry what failed before
   plugin-ls --exists vendor.acme && echo yes   for scripts
-  plugin-ls --freeze >job.json                 what serves here, to compare
-  plugin-ls --frozen job.json                  with what serves elsewhere
+  plugin-ls --freeze >job.json                 the choices here, to compare
+  plugin-ls --frozen job.json                  with the choices elsewhere
   plugin-ls --trace t.json >killed.json        the calls of a killed process
   PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
-  plugin-ls --pid $PID                         of a process that has been
-                                               started with PLUGIN_LIVE=1
-  plugin-ls --pid $PID --reset-health gelu     try again what failed in it
+  plugin-ls --pid $PID                         a process that was started
+                                               with PLUGIN_LIVE=1
+  plugin-ls --pid $PID --reset-health gelu     retry what failed in it
 
-Exit codes: 0 fine; 1 what was asked for is absent or differs, a module that
-was named was not taken, whatever the question, or the host did not open; 2
-wrong usage.
-Colour is used on terminals only, and never when NO_COLOR is set.)";
+Exit codes: 0 fine; 1 what was asked for is absent or differs, a named module
+was not taken, for any question, or the host did not open; 2 wrong usage.
+Colour is used only on terminals, and never if NO_COLOR is set.)";
 
 // TYPE or TYPE:INDEX, for any type.
 bool is_device(const std::string &text) {
@@ -52,10 +51,10 @@ void declare_belongings(cli::CommandLine &line) {
         {"paths", "policy", "devices", "check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
         " belongs to --why, --op, and the list of plugins and ops");
     line.need({"shape", "attr"}, {"why"}, "--shape and --attr belong to --why");
-    line.conflict({"dtype"}, {"shape", "attr"}, " has no meaning with --shape, which says the dtypes");
+    line.conflict({"dtype"}, {"shape", "attr"}, " has no meaning with --shape, which determines the dtypes");
     line.conflict({"rescan"}, {"check", "trace", "version"},
                   " has no meaning with --check, --trace and --version, which open no host");
-    line.need({"reload", "reset-health"}, {"pid"}, " is done to a process, which --pid names");
+    line.need({"reload", "reset-health"}, {"pid"}, " applies to a process; name the process with --pid");
     line.conflict({"pid"}, {"check", "exists", "freeze", "frozen", "trace", "bug-report", "version"},
                   "--pid shows plugins, ops, decisions, policy and devices of a running process");
     line.conflict({"pid"}, {"modules", "rescan", "shape", "attr"},
@@ -88,7 +87,7 @@ cli::CommandLine describe_options(Request &request) {
     asks("op", "OP", Show::op, "one op: its signature, its implementations, its chains");
     asks("why", "OP", Show::why, "one decision: each implementation, and the rule that kept or dropped it");
     line.text("device", "DEVICE", request.device, is_device, "TYPE or TYPE:INDEX, such as \"cpu\" or \"cuda:1\"",
-              "only what is for this type of device, \"cuda\"; with --why: on this device, \"cuda:1\"");
+              "only implementations for this type of device, \"cuda\"; with --why: on this device, \"cuda:1\"");
     line.text("plugin", "ID", request.filter.plugin, "only what this plugin brings");
     line.text("vendor", "NAME", request.filter.vendor, "only what plugins of this vendor bring");
     line.text("dtype", "DTYPE", request.dtype,
@@ -96,16 +95,15 @@ cli::CommandLine describe_options(Request &request) {
     op_call::add_shapes(line, request.shapes, "with --why: of a call with this input; also shows configs");
     op_call::add_attributes(line, request.attributes, "with --shape: with this attribute");
     asks("rejected", nullptr, Show::rejected, "the plugins that were not taken, and why");
-    asks("paths", nullptr, Show::paths, "where plugins are searched, in order, and what named each place");
+    asks("paths", nullptr, Show::paths, "where plugins are searched for, in order, and what named each place");
     asks("policy", nullptr, Show::policy, "each setting in force and where it came from");
-    asks("devices", nullptr, Show::devices, "every device; for a type without one, why");
+    asks("devices", nullptr, Show::devices, "every device; for a type without a device, the reason");
     asks("check", "FILE", Show::check, "judge one plugin file without running its code");
-    asks("exists", "IMPL_ID", Show::exists, "print nothing; exit 0 if there is one, else 1");
-    asks("freeze", nullptr, Show::freeze, "who serves what and how it is configured, as the JSON of a manifest");
-    asks("frozen", "FILE", Show::frozen, "whether the choices here match that manifest, else what differs");
-    asks("trace", "FILE", Show::trace,
-         "what PLUGIN_TRACE=FILE left of a process that was killed, as Perfetto reads it");
-    asks("bug-report", nullptr, Show::bug_report, "everything somebody needs who cannot see this machine");
+    asks("exists", "IMPL_ID", Show::exists, "print nothing; exit 0 if the implementation exists, else 1");
+    asks("freeze", nullptr, Show::freeze, "which implementations serve, and their configs, as a manifest in JSON");
+    asks("frozen", "FILE", Show::frozen, "whether the choices here match that manifest, or else what differs");
+    asks("trace", "FILE", Show::trace, "the trace that PLUGIN_TRACE=FILE left of a killed process, for Perfetto");
+    asks("bug-report", nullptr, Show::bug_report, "everything that is needed by somebody who cannot see this machine");
     line.text("pid", "PID", request.process, is_process_name,
               "a process id such as 1204, or 1204.2 for its second host",
               "ask the host of this running process, which was started with PLUGIN_LIVE=1");

@@ -21,7 +21,7 @@ namespace {
 ObjectStore checked_objects(const Backend &backend, const BackendPlace &place) {
     ObjectStore objects = objects_of(place.folder);
     if (objects.format != backend.format) {
-        throw cli::Failure(place.folder + ": its ids are of " + objects.format + ", and the package's of " +
+        throw cli::Failure(place.folder + ": its ids are " + objects.format + ", but the package's are " +
                            backend.format);
     }
     return objects;
@@ -38,8 +38,8 @@ std::string applied(const Backend &backend, const Workshop &workshop) {
         throw cli::Failure(backend.name + ": a patch does not fit: " + failure.what(), exit_conflict);
     }
     if (tree != backend.changes.tree) {
-        throw cli::Failure(backend.name + ": what the patches make of " + backend.changes.commit + " is the tree " +
-                               tree + ", not " + backend.changes.tree + " as the package says",
+        throw cli::Failure(backend.name + ": the patches turn " + backend.changes.commit + " into the tree " + tree +
+                               ", not " + backend.changes.tree + " as the package says",
                            exit_conflict);
     }
     return tree;
@@ -102,10 +102,10 @@ void adapt_submodules(Adapted &adapted, const std::string &base, bool merges, co
         const std::string name = adapted.backend.name + "/" + one.path;
         if (!now.contains(one.path)) {
             if (!merges) {
-                throw cli::Failure(name + ": it is no submodule of the tree", exit_not_trusted);
+                throw cli::Failure(name + ": it is not a submodule of the tree", exit_not_trusted);
             }
             if (is_changed) {
-                throw cli::Failure(name + ": the package changes this submodule, and the commit has it no more",
+                throw cli::Failure(name + ": the package changes this submodule, but the commit no longer has it",
                                    exit_conflict);
             }
             continue;
@@ -121,8 +121,8 @@ void adapt_submodules(Adapted &adapted, const std::string &base, bool merges, co
         }
         if (inner.folder.empty()) {
             throw cli::Failure(adapted.folder + "/" + one.path +
-                               ": the package changes this submodule, and it is not checked out; check out " + base +
-                               ", and then `git -C " + adapted.folder + " submodule update --init` does that");
+                               ": the package changes this submodule, but it is not checked out; check out " + base +
+                               ", then run `git -C " + adapted.folder + " submodule update --init`");
         }
         Adapted made = adapt({inner.name, "", one.format, std::move(one.changes)}, inner, scratch);
         made.path = one.path;
@@ -145,7 +145,7 @@ const BackendPlace *find_place(const std::string &name, const Request &request) 
 
 void require_backends(const Package &package, const Request &request) {
     if (package.backends.empty()) {
-        throw cli::Failure("the package has files alone and changes nothing; `plugin-pack install` puts them in place");
+        throw cli::Failure("the package only has files and changes nothing; `plugin-pack install` installs them");
     }
     for (const BackendPlace &place : request.backends) {
         const auto is_it = [&](const Backend &backend) { return backend.name == place.name; };
@@ -165,7 +165,7 @@ std::vector<const Backend *> requested_backends(const Package &package, const Re
             requested.push_back(&backend);
         } else {
             std::cerr << cli::printable("plugin-pack: note: the package adapts " + backend.name + " too; --backend " +
-                                        backend.name + "=DIR is for that\n");
+                                        backend.name + "=DIR adapts that backend\n");
         }
     }
     return requested;
@@ -192,7 +192,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
     workshop.require_files(base);
     const std::string tree = applied(backend, workshop);
     if (files_of(workshop.changed_files(base, tree)) != files_of(backend.changes.list)) {
-        throw cli::Failure(backend.name + ": the package lists other changes than its patches make", exit_not_trusted);
+        throw cli::Failure(backend.name + ": the package's list of changes differs from its patches", exit_not_trusted);
     }
     if (!place.commit.empty()) {
         Changes &changes = adapted.backend.changes;
@@ -223,7 +223,7 @@ int finish_with(const std::vector<Adapted> &all) {
         }
     }
     if (!conflicts.empty()) {
-        throw cli::Failure("both sides stand, between marks, in" + conflicts, exit_conflict);
+        throw cli::Failure("there are conflicts, with both sides between marks, in" + conflicts, exit_conflict);
     }
     return cli::exit_fine;
 }

@@ -71,7 +71,7 @@ class Writer {
         }
     }
     [[noreturn]] void fail() const {
-        throw cli::Failure(std::string("the package cannot be written: ") + archive_error_string(archive_));
+        throw cli::Failure(std::string("cannot write the package: ") + archive_error_string(archive_));
     }
 
     std::string packed_;
@@ -146,12 +146,12 @@ void Unpacker::next(const ExpectedMember &expected, const std::function<void(std
         throw cli::Failure("the package ends before its member " + shown, exit_not_trusted);
     }
     if (!header.is_file() || header.name() != expected.name) {
-        throw cli::Failure("the package does not hold what its manifest lists: expected " + shown, exit_not_trusted);
+        throw cli::Failure("the content of the package differs from its manifest: expected " + shown, exit_not_trusted);
     }
     if (header.size() != expected.bytes) {
         throw cli::Failure("the member " + shown + " of the package has " +
                                (header.size() ? std::to_string(*header.size()) : "no number of") +
-                               " bytes, and the package lists " + std::to_string(expected.bytes),
+                               " bytes, but the package lists " + std::to_string(expected.bytes),
                            exit_not_trusted);
     }
     crypto_hash_sha256_state state;
@@ -201,8 +201,7 @@ size_t Unpacker::read(char *into, size_t most) {
 
 void Unpacker::fail() const {
     const char *reason = archive_error_string(archive_.get());
-    throw cli::Failure(std::string("the package cannot be unpacked: ") +
-                           (reason == nullptr ? "there is nothing in it" : reason),
+    throw cli::Failure(std::string("cannot unpack the package: ") + (reason == nullptr ? "it is empty" : reason),
                        exit_not_trusted);
 }
 

@@ -31,7 +31,7 @@ Abi abi_of(const std::string &path) {
     core::LibraryVersions versions;
     const core::Inspection inspection = core::inspect(path, versions);
     if (!inspection.note) {
-        throw cli::Failure("--plugin " + path + ": this is no plugin: " +
+        throw cli::Failure("--plugin " + path + ": this is not a plugin: " +
                            (inspection.rejection ? inspection.rejection->message : "it has no note"));
     }
     return {inspection.note->abi, inspection.note->oldest_host};
@@ -63,8 +63,7 @@ const std::string &plugin_of_tune(const std::string &name, const std::vector<std
         }
     }
     if (libraries.size() != 1) {
-        throw cli::Failure("--tune " + name +
-                           ": which plugin it is for cannot be told; acme.tune.yaml is for libacme.so");
+        throw cli::Failure("--tune " + name + ": cannot determine its plugin; acme.tune.yaml is for libacme.so");
     }
     return libraries.front();
 }
@@ -84,7 +83,7 @@ void check_text(const std::string &kind, const std::string &path, const std::str
 }
 
 [[noreturn]] void fail_two_tunes(const std::string &path, const std::string &library) {
-    throw cli::Failure(path + ": the plugin " + library + " has another tune file");
+    throw cli::Failure(path + ": the plugin " + library + " already has another tune file");
 }
 
 void require_good_names(const std::vector<Attachment> &list) {
@@ -96,7 +95,7 @@ void require_good_names(const std::vector<Attachment> &list) {
         if (one.kind != "manifest" &&
             (!is_attachment_name(one.name) || one.name.ends_with(std::string("/") + manifest_file))) {
             throw cli::Failure("a file of a package cannot be called '" + one.name +
-                               "', as it has one of its own of that name");
+                               "', because the package has its own file of that name");
         }
         if (is_mistaken_for_plugin(one)) {
             throw cli::Failure("a " + one.kind + " of a package cannot be called '" + one.name +
@@ -118,7 +117,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
     for (const auto &[kind, path] : files) {
         const std::string name = fs::path(path).filename().string();
         if (!is_name(name)) {
-            throw cli::Failure(path + ": a file in a package has a name of letters, digits and ._-");
+            throw cli::Failure(path + ": the name of a file in a package must consist of letters, digits and ._-");
         }
         if (kind == "plugin") {
             libraries.push_back(name);

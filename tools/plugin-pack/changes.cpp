@@ -59,11 +59,11 @@ class Shadow {
         }
         fs::create_directory(folder_ / "objects", error);
         if (error) {
-            throw cli::Failure(repository + ": its index cannot be copied: " + error.message());
+            throw cli::Failure(repository + ": cannot copy its index: " + error.message());
         }
         if (fs::path(folder_.path()).lexically_normal().string().starts_with(repository + "/")) {
             throw cli::Failure("the folder for temporary files, " + folder_.path() +
-                               ", lies in the repository; set TMPDIR");
+                               ", is inside the repository; set TMPDIR to another folder");
         }
         find_filters(repository, filters_);
         place_ = {repository,
@@ -288,7 +288,8 @@ void require_top(const std::string &repository) {
 void require_size(const std::string &path, uint64_t bytes, const Limits &limits) {
     if (bytes > limits.file) {
         throw cli::Failure(core::visible_line(path) + ": it has " + size_text(bytes) +
-                           ", and a package carries files of at most " + size_text(limits.file) + "; leave it out");
+                           ", but a package carries files of at most " + size_text(limits.file) +
+                           "; leave the file out");
     }
 }
 
@@ -333,7 +334,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, c
     for (const Change &change : changes.list) {
         if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
             throw cli::Failure(repository + ": " + core::visible_line(change.path) +
-                               " is a repository of its own; move it away, or add its files without its .git");
+                               " is a separate repository; move it away, or add its files without its .git");
         }
     }
     changes.filtered = filtered_files(shadow, changes.list);
@@ -345,7 +346,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, c
         }
         if (path.find('\n') != std::string::npos) {
             throw cli::Failure(repository + ": the submodule " + core::quote(path) +
-                               " has a line feed in its path, which a package does not carry; move it");
+                               " has a line feed in its path, which packages do not support; move the submodule");
         }
         const ObjectStore objects = objects_of(folder);
         // Prefer the commit that others know as well: the current one may exist only at the vendor. At this path there

@@ -77,7 +77,7 @@ void write(const fs::path &file, const std::string &text) {
     stream << text;
     stream.close();
     if (!stream) {
-        throw cli::Failure(file.string() + ": it cannot be written");
+        throw cli::Failure(file.string() + ": cannot write it");
     }
 }
 
@@ -89,7 +89,7 @@ void require_file(const std::string &folder, const std::string &path) {
         place /= *part;
         const fs::file_status status = fs::symlink_status(place);
         if (std::next(part) == relative.end() ? !fs::is_regular_file(status) : !fs::is_directory(status)) {
-            throw cli::Failure(path_json(path).dump() + " is no file of the tree", exit_not_trusted);
+            throw cli::Failure(path_json(path).dump() + " is not a file of the tree", exit_not_trusted);
         }
     }
 }
@@ -260,12 +260,12 @@ void restore_conversions(const Workshop &workshop, const Changes &changes, const
     const Files files = workshop.files(changes.tree);
     for (const std::string &path : paths) {
         if (!files.contains(path)) {
-            throw cli::Failure(path_json(path).dump() + " is no file of the tree", exit_not_trusted);
+            throw cli::Failure(path_json(path).dump() + " is not a file of the tree", exit_not_trusted);
         }
     }
     const std::vector<std::string> wrong = unexplained(workshop, folder, files, std::move(paths));
     if (!wrong.empty()) {
-        throw cli::Failure(path_json(wrong.front()).dump() + ": the package has it with other content than its tree",
+        throw cli::Failure(path_json(wrong.front()).dump() + ": its content in the package differs from its tree",
                            exit_not_trusted);
     }
 }

@@ -125,8 +125,8 @@ void add_patches(const GitPlace &place, const std::string &from, const std::stri
                                        "--submodule=short", "--no-relative", "--no-indent-heuristic"},
                                       from, to, renames));
     } catch (const TooMuchOutput &) {
-        throw cli::Failure("the patches come to more than " + size_text(limits.patches) +
-                           ", and no more go into a package; the largest files are " + largest(place, changes));
+        throw cli::Failure("the patches have more than " + size_text(limits.patches) +
+                           ", the limit of a package; the largest files are " + largest(place, changes));
     }
     const std::vector<std::string> patches = split_patches(text);
     size_t next = 0;
@@ -137,7 +137,7 @@ void add_patches(const GitPlace &place, const std::string &from, const std::stri
         }
     }
     if (next != patches.size() || (!changes.empty() && changes.back().patch.empty())) {
-        throw cli::Failure("git printed another number of patches than of changes");
+        throw cli::Failure("git printed a different number of patches than of changes");
     }
 }
 

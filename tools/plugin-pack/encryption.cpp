@@ -30,7 +30,7 @@ SealedKey seal(const keys::Secret &file_key, const core::PublicKey &recipient) {
     Sealed sealed{};
     if (crypto_sign_ed25519_pk_to_curve25519(box_key.data(), recipient.bytes.data()) != 0 ||
         crypto_box_seal(sealed.data(), file_key.data(), file_key.size(), box_key.data()) != 0) {
-        throw cli::Failure(recipient.text() + " is no key that anything can be encrypted for");
+        throw cli::Failure(recipient.text() + " is not a key that can be used for encryption");
     }
     return {recipient.id(), core::hex(sealed)};
 }
@@ -87,9 +87,7 @@ Encrypted encrypt(std::string_view plain, const std::vector<core::PublicKey> &re
 
 std::string decrypt(const Encrypted &encrypted, const keys::SecretKey &key) {
     const keys::Secret file_key = unseal(encrypted.recipients, key);
-    const auto fail = [] {
-        throw cli::Failure("what is encrypted in it was changed, or ends too early", exit_not_trusted);
-    };
+    const auto fail = [] { throw cli::Failure("its encrypted part was changed or is truncated", exit_not_trusted); };
     std::string_view rest = encrypted.bytes;
     State state;
     if (rest.size() < header_bytes ||

@@ -94,17 +94,17 @@ FolderFiles files_in(const fs::path &folder) {
 // Returns why a folder with these files is not a backend; "" if it may be one. The functions below do likewise.
 std::string judge_files(const FlagscaleBackend &backend, const FolderFiles &files, bool has_key) {
     if (files.has_line_feed) {
-        return "a file in it has a line feed in its path; rename it";
+        return "a file in it has a line feed in its path; rename the file";
     }
     if (!is_device_type(backend.device_type)) {
-        return core::quote(backend.device_type) +
-               " is no device type, which is VENDOR_MODEL of letters and digits, a capital first; rename the folder";
+        return core::quote(backend.device_type) + " is not a device type; expected VENDOR_MODEL of letters and digits, "
+                                                  "starting with a capital; rename the folder";
     }
     if (files.has_encrypted && !has_key) {
-        return "its patch is encrypted; --decrypt-key private_key.pem, of FlagScale's --key-path, opens it";
+        return "its patch is encrypted; decrypt it with --decrypt-key private_key.pem, from FlagScale's --key-path";
     }
     if (files.descriptions.empty()) {
-        return "there is no diff.yaml that says what it is for";
+        return "there is no diff.yaml that describes it";
     }
     if (files.descriptions.size() > 1) {
         return "there are several descriptions: " + files.descriptions[0].filename().string() + ", " +
@@ -122,7 +122,7 @@ std::string judge_patches(const FlagscaleBackend &backend, const fs::path &descr
     if (backend.patches.size() > 1 && whole != backend.patches.end()) {
         const std::string &other = backend.patches[whole == backend.patches.begin() ? 1 : 0];
         return "it has both " + fs::path(*whole).filename().string() + " and patches of single files, such as " +
-               fs::relative(other, backend.folder).string() + ", and nothing says which count; take one kind away";
+               fs::relative(other, backend.folder).string() + ", and it is unclear which apply; remove one kind";
     }
     return backend.patches.empty() ? "there is no patch" : "";
 }
@@ -132,7 +132,7 @@ std::string read_tasks(FlagscaleBackend &backend, const YamlNode &root, const fs
     if (const auto other = std::find_if_not(backend.tasks.begin(), backend.tasks.end(), is_task);
         backend.tasks.empty() || other != backend.tasks.end()) {
         return description.filename().string() +
-               (backend.tasks.empty() ? " names no task" : ": " + core::quote(*other) + " is no task") +
+               (backend.tasks.empty() ? " names no task" : ": " + core::quote(*other) + " is not a task") +
                "; expected train, inference or post_train";
     }
     std::sort(backend.tasks.begin(), backend.tasks.end());
@@ -196,7 +196,7 @@ FlagscaleTree read_flagscale(const std::string &hardware, bool has_key) {
         throw cli::Failure(hardware + ": there is no such folder");
     }
     if (const fs::path below = fs::path(hardware) / "hardware"; fs::is_directory(below)) {
-        throw cli::Failure(hardware + ": expected a folder with one for each device; name " + below.string());
+        throw cli::Failure(hardware + ": expected a folder with a subfolder for each device; name " + below.string());
     }
     FlagscaleTree tree;
     const fs::path given = fs::path(hardware + "/").lexically_normal().parent_path();
@@ -215,7 +215,7 @@ FlagscaleTree read_flagscale(const std::string &hardware, bool has_key) {
             backend.name = folder.filename().string();
             backend.folder = folder.string();
             const std::string reason =
-                is_name(backend.name) ? read_backend(backend, has_key) : "it is no name of a backend";
+                is_name(backend.name) ? read_backend(backend, has_key) : "its name is not valid for a backend";
             if (reason.empty()) {
                 tree.backends.push_back(std::move(backend));
             } else {

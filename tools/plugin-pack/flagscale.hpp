@@ -33,7 +33,7 @@ struct FlagscaleTree {
 // True for the short text that Git LFS leaves in place of a file that was not fetched.
 bool is_lfs_pointer(const std::string &text);
 inline constexpr const char *lfs_remedy =
-    "this is what Git LFS leaves in place of the file; run `git lfs pull` where it comes from";
+    "this is a Git LFS pointer instead of the file; run `git lfs pull` in its repository";
 
 // Without a key, folders with encrypted patches (flagscale_encryption.hpp) are left out. Throws cli::Failure if there
 // is no such folder.

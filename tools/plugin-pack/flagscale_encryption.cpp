@@ -84,7 +84,7 @@ std::string FlagscaleKey::decrypt(std::string_view encrypted) const {
         EVP_DecryptFinal_ex(context.get(), bytes_of(patch) + bytes, &last) == 1;
     ERR_clear_error();
     if (!is_whole) {
-        throw cli::Failure("it is damaged: it does not end as FlagScale ends what it encrypts");
+        throw cli::Failure("it is damaged: it does not end like a file that FlagScale encrypted");
     }
     patch.resize(static_cast<size_t>(bytes) + static_cast<size_t>(last));
     return patch;

@@ -134,8 +134,8 @@ std::vector<std::string> lines_of(const std::string &text) {
 void explain_owner(const GitPlace &place, const std::string &err) {
     if (err.find("dubious ownership") != std::string::npos || err.find("unsafe repository") != std::string::npos) {
         throw cli::Failure(place.directory +
-                           ": the repository belongs to another user, and git does not open it; if "
-                           "you trust it: git config --global --add safe.directory " +
+                           ": the repository belongs to another user, so git does not open it; if you trust it, run: "
+                           "git config --global --add safe.directory " +
                            place.directory);
     }
 }
@@ -153,8 +153,8 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
             {all_arguments(place, arguments), environment_of(place), place.directory, place.most_output}, input);
     } catch (const std::system_error &error) {
         throw cli::Failure(error.code() == std::errc::no_such_file_or_directory
-                               ? "there is no program 'git' on the PATH, which plugin-pack works with"
-                               : std::string("git cannot be run: ") + error.what());
+                               ? "plugin-pack needs the program 'git', which is not on the PATH"
+                               : std::string("cannot run git: ") + error.what());
     }
     if (run.out.size() > place.most_output) {
         throw TooMuchOutput(first_words(arguments) + " printed more than " + std::to_string(place.most_output) +

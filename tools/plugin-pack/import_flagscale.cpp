@@ -47,12 +47,12 @@ class Repositories {
         const auto place = std::find_if(places_.begin(), places_.end(),
                                         [&](const BackendPlace &one) { return one.name == from.name; });
         if (place == places_.end()) {
-            throw cli::Failure("no repository of it was given: --backend " + from.name + "=DIR");
+            throw cli::Failure("no repository was given for it: --backend " + from.name + "=DIR");
         }
         const std::string commit = place->commit.empty() ? from.commit : place->commit;
         if (commit.empty()) {
-            throw cli::Failure("it does not say which commit its patches are to; --backend " + from.name +
-                               "=DIR@COMMIT does");
+            throw cli::Failure("it does not name the commit that its patches apply to; give it with --backend " +
+                               from.name + "=DIR@COMMIT");
         }
         Repository &repository = opened(place->folder);
         Backend backend;
@@ -157,7 +157,7 @@ Packages convert(FlagscaleTree &tree, Repositories &repositories, cli::StatusLin
         for (auto &[name, package] : packages) {
             if (package.device_type == folder.parent_path().filename()) {
                 add_line(package.message, "Without " + core::visible_line(folder.filename().string()) +
-                                              ", which could not be taken over from FlagScale.");
+                                              ", which could not be imported from FlagScale.");
             }
         }
     }
@@ -199,7 +199,7 @@ std::string report_of(const std::vector<Made> &made, const std::vector<Unresolve
                 "\n";
     }
     for (const Unresolved &one : unresolved) {
-        text += "not taken over: " + core::visible_line(one.folder) + ": " + one.reason + "\n";
+        text += "not imported: " + core::visible_line(one.folder) + ": " + one.reason + "\n";
     }
     return text;
 }
@@ -209,7 +209,7 @@ std::string report_of(const std::vector<Made> &made, const std::vector<Unresolve
 int import_flagscale(const Request &request) {
     std::error_code error; // writing the first package reports the error
     if (fs::exists(request.out, error) && !fs::is_directory(request.out, error)) {
-        throw cli::Failure(request.out + ": it is no folder, into which packages are to be written");
+        throw cli::Failure(request.out + ": this is not a folder; expected a folder for the packages");
     }
     Repositories repositories(request);
     FlagscaleTree tree = read_flagscale(request.subject, !request.decrypt_key.empty());

@@ -112,10 +112,10 @@ bool is_in_the_way(const Move &move, const std::string &path) {
 }
 
 [[noreturn]] void fail_changed(const fs::path &path) {
-    throw cli::Failure(core::visible_line(path.string()) +
-                           ": it was changed meanwhile, and is left as it is; the rest can be done again, or "
-                           "taken back, once it is out of the way",
-                       exit_conflict);
+    throw cli::Failure(
+        core::visible_line(path.string()) +
+            ": it was changed in the meantime and is left unchanged; move it away, then repeat or revert the rest",
+        exit_conflict);
 }
 
 // Removes folders that became empty, as git has no empty ones.
@@ -135,7 +135,7 @@ class Writer {
         : path_(git_line({checkout}, {"rev-parse", "--absolute-git-dir"}) + "/opdock-in-place"),
           lock_(LockFile::take(path_ + ".lock", LockFile::Absent::is_made)) {
         if (!lock_) {
-            throw cli::Failure(checkout + ": another plugin-pack is at work on it");
+            throw cli::Failure(checkout + ": another plugin-pack is working on it");
         }
         ::unlink(path_.c_str());
     }

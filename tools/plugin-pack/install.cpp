@@ -73,12 +73,13 @@ void require_own_files(const Package &package) {
             const core::Manifest manifest = core::parse_manifest(one.content, place.string());
             for (const std::string &file : {manifest.library, manifest.tune, manifest.signature}) {
                 if (!file.empty() && fs::path(file).parent_path() != place.parent_path()) {
-                    throw cli::Failure("the package's " + one.name + " names a file that is not the package's: " + file,
+                    throw cli::Failure("the package's " + one.name +
+                                           " names a file that is not in the package: " + file,
                                        exit_not_trusted);
                 }
             }
         } catch (const core::Error &error) {
-            throw cli::Failure(std::string("the package's plugin.json is none: ") + error.what(), exit_not_trusted);
+            throw cli::Failure(std::string("the package's plugin.json is invalid: ") + error.what(), exit_not_trusted);
         }
     }
 }
@@ -112,14 +113,14 @@ void write_attachments(const PackageFile &package, const Trust &trust, const key
 // `text` is the package's file.
 void require_newer(const Installed &there, const Package &package, const std::string &text) {
     if (there.package.empty()) {
-        throw cli::Failure(there.folder + ": which package is installed cannot be told (" + there.fault +
-                               "); --allow-older replaces it all the same",
+        throw cli::Failure(there.folder + ": cannot determine which package is installed (" + there.fault +
+                               "); --allow-older replaces it anyway",
                            exit_older);
     }
     if (there.serial > package.serial) {
         throw cli::Failure(there.folder + ": serial " + std::to_string(there.serial) +
-                               " is installed, and the package is the older " + std::to_string(package.serial) +
-                               "; --allow-older installs it all the same",
+                               " is installed, but the package has the older serial " + std::to_string(package.serial) +
+                               "; --allow-older installs it anyway",
                            exit_older);
     }
     // In force, or kept beside it.
@@ -129,7 +130,7 @@ void require_newer(const Installed &there, const Package &package, const std::st
     if (!is_new && (!fs::is_regular_file(same, error) || cli::read_text(same, most_package_bytes) != text)) {
         throw cli::Failure(
             there.folder + ": another package of the same serial, " + std::to_string(package.serial) +
-                ", is installed; the vendor should have raised it. --allow-older installs it all the same",
+                ", is installed; the vendor should have raised the serial. --allow-older installs it anyway",
             exit_older);
     }
 }
@@ -207,7 +208,7 @@ void keep_to_owner(const fs::path &folder) {
     for (const char *list : {"system.posix_acl_default", "system.posix_acl_access"}) {
         if (::removexattr(folder.c_str(), list) != 0 && errno != ENODATA && errno != ENOTSUP) {
             throw cli::Failure(folder.string() +
-                               ": its access list cannot be removed: " + std::generic_category().message(errno));
+                               ": cannot remove its access list: " + std::generic_category().message(errno));
         }
     }
     fs::permissions(folder, fs::perms(0755));
@@ -218,11 +219,10 @@ void warn_of_unsafe_place(const std::string &folder, const fs::path &staging) {
     const auto fault =
         core::PathRules().judge_folder(fs::absolute(staging).string(), core::PathRules::Missing::is_fine);
     if (fault) {
-        std::cerr << cli::printable("plugin-pack: note: " + folder +
-                                    ": somebody else could put code into it: " + fault->what +
-                                    "; hosts warn of its plugins, and take none where strict is set or trust is "
-                                    "required. Run `" +
-                                    fault->remedy + "`, or install it elsewhere\n");
+        std::cerr << cli::printable(
+            "plugin-pack: note: " + folder + ": another user could put code into it: " + fault->what +
+            "; hosts warn about its plugins, and take none if strict is set or trust is required. Run `" +
+            fault->remedy + "`, or install the package elsewhere\n");
     }
 }
 
@@ -230,17 +230,17 @@ std::string report_of(const Package &package, const std::string &folder, const s
                       const Removed &removed, bool is_dry_run) {
     std::string text = folder + ": serial " + std::to_string(package.serial);
     if (there && there->serial != package.serial) {
-        text += " in the place of " + std::to_string(there->serial);
+        text += " instead of " + std::to_string(there->serial);
     }
-    text += is_dry_run ? ", had it been installed\n" : "\n";
+    text += is_dry_run ? ", not installed (--dry-run)\n" : "\n";
     for (const std::string &plugin : plugins_of(package)) {
         text += "  plugin " + plugin + "\n";
     }
     for (const std::string &plugin : removed.plugins) {
-        text += "  no longer: plugin " + core::visible_line(plugin) + "\n";
+        text += "  removed: plugin " + core::visible_line(plugin) + "\n";
     }
     for (const std::string &tune_file : removed.tune_files) {
-        text += "  no longer: tune file " + core::visible_line(tune_file) + "\n";
+        text += "  removed: tune file " + core::visible_line(tune_file) + "\n";
     }
     for (const Attachment &one : package.attachments) {
         if (one.kind == "policy") {

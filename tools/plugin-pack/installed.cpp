@@ -53,7 +53,7 @@ Installed read_installed(const std::string &plugins, const std::string &name) {
     } catch (const cli::Failure &failure) {
         installed.fault = failure.what();
     } catch (const core::Error &error) {
-        installed.fault = std::string(error.what()) + "; plugin-pack did not write this";
+        installed.fault = std::string(error.what()) + "; plugin-pack did not write this file";
     }
     return installed;
 }
@@ -71,7 +71,7 @@ std::string plugin_folder(const Request &request) {
     }
     std::string folder = request.system ? system_plugins : user_plugins();
     if (folder.empty()) {
-        throw cli::Failure("you have no home directory for plugins; --folder or --system says where");
+        throw cli::Failure("you have no home directory for plugins; give --folder or --system");
     }
     return folder;
 }

@@ -140,7 +140,7 @@ bool is_schema(const std::string &text) {
 PayloadSummary read_manifest(const PackageFile &file, OpenedPackage &opened) {
     const JsonText text(file.manifest, "manifest", manifest_limits);
     const JsonValue manifest = text.root();
-    manifest.at("schema").text(is_schema, "'opdock.package/1', which is all that this plugin-pack knows");
+    manifest.at("schema").text(is_schema, "'opdock.package/1', the only schema that this plugin-pack knows");
     opened.package = package_of(manifest);
     PayloadSummary summary = payload_of(manifest.at("payload"));
     for (const SealedKey &one : summary.recipients) {

@@ -68,16 +68,16 @@ bool is_format(const std::string &text); // "sha1", "sha256"
 bool is_name(const std::string &text);
 // Their descriptions, for messages.
 inline constexpr const char *expected_format = "'sha1' or 'sha256'";
-inline constexpr const char *expected_name = "a name of letters, digits and ._-, and none of .- in front";
+inline constexpr const char *expected_name = "a name of letters, digits and ._-, not starting with . or -";
 
 // An attachment has one name, or two separated by '/'. The first must differ from the names of files that install
 // itself writes.
 bool is_attachment_name(const std::string &text);
 // True if hosts would take it for a plugin, though it is listed as something else.
 bool is_mistaken_for_plugin(const Attachment &attachment);
-inline constexpr const char *expected_attachment_name =
-    "a file's name, with at most one folder, whose first part is none of install's own names (opdock-installed.json, "
-    "plugin.json, *.opdock)";
+inline constexpr const char *expected_attachment_name = "a file's name, with at most one folder, whose first part is "
+                                                        "not one of install's own names (opdock-installed.json, "
+                                                        "plugin.json, *.opdock)";
 inline constexpr const char *installed_mark = "opdock-installed.json";
 inline constexpr const char *package_ending = ".opdock";
 inline constexpr const char *manifest_file = "plugin.json"; // name of manifests, and of no other attachment

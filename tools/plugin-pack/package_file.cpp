@@ -50,7 +50,7 @@ class Header {
             fail();
         }
         if (manifest_bytes_ > most_manifest_bytes) {
-            throw cli::Failure(path_ + ": its manifest has " + size_text(manifest_bytes_) + ", and may have " +
+            throw cli::Failure(path_ + ": its manifest has " + size_text(manifest_bytes_) + ", but may have at most " +
                                    size_text(most_manifest_bytes),
                                exit_not_trusted);
         }
@@ -60,7 +60,7 @@ class Header {
     // The text from the manifest on.
     std::string_view rest() const { return text_; }
     [[noreturn]] void fail() const {
-        throw cli::Failure(path_ + ": this is no package of plugin-pack, or it is damaged", exit_not_trusted);
+        throw cli::Failure(path_ + ": this is not a package of plugin-pack, or it is damaged", exit_not_trusted);
     }
 
   private:
@@ -97,8 +97,8 @@ std::string PackageFile::text() const {
 
 std::string print_package(const std::string &manifest, const std::string &payload, const keys::SecretKey *key) {
     if (manifest.size() > most_manifest_bytes) { // too large to be read
-        throw cli::Failure("what the package says of itself has " + size_text(manifest.size()) +
-                           ", and a manifest may have " + size_text(most_manifest_bytes));
+        throw cli::Failure("the manifest of the package has " + size_text(manifest.size()) +
+                           ", but a manifest may have at most " + size_text(most_manifest_bytes));
     }
     PackageFile file{"", key == nullptr ? "-" : key->public_key.id(), std::nullopt, manifest, payload};
     if (key != nullptr) {
@@ -154,7 +154,7 @@ std::optional<core::TrustedKey> check_signature(const PackageFile &file, const T
         if (trust.allow_unsigned) {
             return std::nullopt;
         }
-        throw cli::Failure(file.path + ": nobody signed it; --allow-unsigned takes it all the same", exit_not_trusted);
+        throw cli::Failure(file.path + ": it is not signed; --allow-unsigned accepts it anyway", exit_not_trusted);
     }
     const auto &keys = trust.keys.keys;
     const auto known = std::find_if(keys.begin(), keys.end(),
@@ -164,15 +164,15 @@ std::optional<core::TrustedKey> check_signature(const PackageFile &file, const T
         for (const std::string &folder : trust.keys.folders) {
             folders += (folders.empty() ? "" : ", ") + folder;
         }
-        throw cli::Failure(file.path + ": it is signed with the key " + file.key_id +
-                               ", which is not among those that are trusted (" + folders +
-                               "); --pub NAME.pub takes it for once, its file in one of these folders for ever",
+        throw cli::Failure(file.path + ": it is signed with the key " + file.key_id + ", which is not a trusted key (" +
+                               folders +
+                               "); --pub NAME.pub trusts it once, its file in one of these folders permanently",
                            exit_not_trusted);
     }
     const std::string text = signed_text(file.key_id, file.manifest);
     if (crypto_sign_verify_detached(file.signature->data(), reinterpret_cast<const unsigned char *>(text.data()),
                                     text.size(), known->key.bytes.data()) != 0) {
-        throw cli::Failure(file.path + ": the signature does not hold: it is damaged, or was changed",
+        throw cli::Failure(file.path + ": the signature is invalid: the package is damaged or was changed",
                            exit_not_trusted);
     }
     return *known;

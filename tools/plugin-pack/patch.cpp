@@ -54,7 +54,7 @@ void note_filtered(const Backend &backend) {
     const size_t count = names.size();
     names.resize(std::min(count, most));
     std::cerr << cli::printable(
-        "plugin-pack: note: filters are not run; what stands in the worktree is packed of " + joined(names) +
+        "plugin-pack: note: filters are not run; the content in the worktree is packed for " + joined(names) +
         (count > most ? " and " + cli::counted(count - most, "other file") : "") + " of " + backend.name + "\n");
 }
 
@@ -69,16 +69,16 @@ void note_made(const BackendPlace &place, const Backend &backend) {
 void note_other_history(const BackendPlace &place, const Backend &backend) {
     const GitRun run = run_git({place.folder}, {"merge-base", "--is-ancestor", backend.changes.commit, "HEAD"});
     if (run.code == 1 && git_line({place.folder}, {"rev-parse", "--is-shallow-repository"}) == "false") {
-        std::cerr << cli::printable("plugin-pack: note: " + place.commit + " is not among the commits that HEAD of " +
-                                    place.folder + " comes after: the package undoes what HEAD does not have of it\n");
+        std::cerr << cli::printable("plugin-pack: note: " + place.commit + " is not an ancestor of HEAD in " +
+                                    place.folder + ": the package undoes those of its changes that HEAD lacks\n");
     }
 }
 
 void note_left_tune_files(const Attachments &attachments) {
     for (const auto &[file, library] : attachments.left_tune_files) {
         const std::string name = std::filesystem::path(file).filename().string();
-        std::cerr << cli::printable("plugin-pack: note: " + name + " lies beside " + library +
-                                    " and does not go in; --tune " + core::visible_line(file) + " takes it\n");
+        std::cerr << cli::printable("plugin-pack: note: " + name + " is beside " + library +
+                                    " and is left out; --tune " + core::visible_line(file) + " includes it\n");
     }
 }
 
@@ -99,7 +99,7 @@ void check_added(const BackendPlace &place, const Changes &changes) {
         }
         if (change.status == 'A' && change.path.ends_with(package_ending)) {
             std::cerr << cli::printable(
-                "plugin-pack: note: a package goes into the package: " + core::visible_line(file) + "\n");
+                "plugin-pack: note: the package will contain another package: " + core::visible_line(file) + "\n");
         }
     }
     for (const Submodule &one : changes.submodules) {

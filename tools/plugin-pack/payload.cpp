@@ -191,7 +191,7 @@ class Places {
     void put(const JsonValue &member, Take take) {
         const auto found = by_name_.find(member.text());
         if (found == by_name_.end()) {
-            member.refuse("the name of a member, of those that the package lists");
+            member.refuse("the name of a member that the package lists");
         }
         if (found->second) {
             member.refuse("a member that no other change or file has");
@@ -266,7 +266,7 @@ class ContentsReader {
         change.old_blob = id_of(one.at("old_blob"), format);
         change.blob = id_of(one.at("blob"), format);
         if (!is_status_right(change)) {
-            one.at("status").refuse("the status that git has for these modes and paths");
+            one.at("status").refuse("the status that git gives for these modes and paths");
         }
         keep(one.at("patch"), change.patch);
     }
@@ -281,7 +281,7 @@ class ContentsReader {
     void read_submodule(const JsonValue &one, Submodule &submodule, int depth) {
         constexpr int most_depth = 16;
         if (depth > most_depth) {
-            one.refuse("submodules within each other " + std::to_string(most_depth) + " deep at most", "more");
+            one.refuse("submodules nested at most " + std::to_string(most_depth) + " deep", "more");
         }
         submodule.path = path_of(one.at("path"));
         if (submodule.path.find('\n') != std::string::npos) {
@@ -327,7 +327,7 @@ class ContentsReader {
         attachment.name = name.text(is_attachment_name, expected_attachment_name);
         const bool is_manifest = attachment.name.ends_with(std::string("/") + manifest_file);
         if (is_manifest != (attachment.kind == "manifest")) {
-            name.refuse(is_manifest ? "another name than a manifest's" : "FOLDER/plugin.json, as of any manifest");
+            name.refuse(is_manifest ? "another name than a manifest's" : "FOLDER/plugin.json, as for every manifest");
         }
         places_.put(one.at("member"), [&taking = taking_, &attachment](std::string_view piece) {
             if (taking.take_attachment) {
@@ -345,7 +345,7 @@ class ContentsReader {
                 listed[i].at("name").refuse("a name that no other file has");
             }
             if (is_mistaken_for_plugin(package_.attachments[i])) {
-                listed[i].at("name").refuse("a name that no host takes for a plugin's");
+                listed[i].at("name").refuse("a name that no host takes for a plugin");
             }
         }
         for (const JsonValue &one : listed) {
@@ -375,12 +375,12 @@ std::string with_list(const std::vector<Member> &members) {
     }
     // A package with more could not be read.
     if (sum > most_bytes) {
-        throw cli::Failure("what goes into the package has " + size_text(sum) + ", and it holds at most " +
+        throw cli::Failure("the content of the package has " + size_text(sum) + ", but a package holds at most " +
                            size_text(most_bytes));
     }
     if (members.size() > most_members) {
-        throw cli::Failure("what goes into the package are " + std::to_string(members.size()) +
-                           " patches and files, and it holds at most " + std::to_string(most_members));
+        throw cli::Failure("the content of the package is " + std::to_string(members.size()) +
+                           " patches and files, but a package holds at most " + std::to_string(most_members));
     }
     const std::string text = list.dump(1) + "\n";
     return "members " + std::to_string(text.size()) + "\n" + text + pack(members);
@@ -437,10 +437,10 @@ Listed list_of(std::string_view plain) {
         return error == std::errc() && end == plain.data() + line;
     };
     if (line == std::string_view::npos || !plain.starts_with(word) || !is_number() || bytes > plain.size() - line - 1) {
-        throw cli::Failure("the payload does not begin as it should", exit_not_trusted);
+        throw cli::Failure("the payload has an invalid beginning", exit_not_trusted);
     }
     if (bytes > most_list_bytes) {
-        throw cli::Failure("its list of members has " + size_text(bytes) + ", and may have " +
+        throw cli::Failure("its list of members has " + size_text(bytes) + ", but may have at most " +
                                size_text(most_list_bytes),
                            exit_not_trusted);
     }
@@ -453,8 +453,8 @@ std::string print_payload(const Package &package) {
     Members members;
     const std::string contents = contents_json(package, members).dump(1) + "\n";
     if (contents.size() > most_contents_bytes) { // too large to be read
-        throw cli::Failure("what the package says of its files has " + size_text(contents.size()) + ", and may have " +
-                           size_text(most_contents_bytes));
+        throw cli::Failure("the package's description of its files has " + size_text(contents.size()) +
+                           ", but may have at most " + size_text(most_contents_bytes));
     }
     core::BoundedJson(contents, contents_name, OPDOCK_INVALID_ARGUMENT, contents_limits).read();
     members.list().insert(members.list().begin(), {contents_name, contents});

@@ -46,15 +46,15 @@ void ask_for_missing(Request &request) {
         request.message = answer_to("What was changed (--message)");
     }
     if (request.models.empty()) {
-        request.models = at_commas(answer_to("Models that it was tried with, between commas (--model)"));
+        request.models = at_commas(answer_to("Models that it was tested with, separated by commas (--model)"));
     }
     if (request.contact.empty()) {
-        request.contact = answer_to("Who answers questions (--contact)");
+        request.contact = answer_to("Contact for questions (--contact)");
     }
     for (BackendPlace &place : request.backends) {
         if (place.version.empty()) {
-            place.version = answer_to("What people call " + core::visible_line(place.commit) + " of " + place.name +
-                                      " (--backend-version), empty for what git says");
+            place.version = answer_to("Version name for " + core::visible_line(place.commit) + " of " + place.name +
+                                      " (--backend-version), empty for git's name");
         }
     }
 }

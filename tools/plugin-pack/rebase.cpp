@@ -22,7 +22,7 @@ int rebase(const Request &request) {
     require_open(opened, request);
     require_backends(opened.package, request);
     if (!opened.recipients.empty() && request.recipients.empty()) {
-        throw cli::UsageError("the package is encrypted; say with --recipient for whom the new one is");
+        throw cli::UsageError("the package is encrypted; name the recipients of the new one with --recipient");
     }
     const Signing signing(request);
     Package package = opened.package;
@@ -43,7 +43,7 @@ int rebase(const Request &request) {
     }
     status.clear();
     if (!conflicts.empty()) {
-        throw cli::Failure("the changes and the new commit do not go together in" + conflicts +
+        throw cli::Failure("the changes conflict with the new commit in" + conflicts +
                                "\n`plugin-pack unpatch --3way` writes these files with both sides in them",
                            exit_conflict);
     }

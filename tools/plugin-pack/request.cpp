@@ -55,7 +55,7 @@ BackendPlace parse_backend(const std::string &text, Commit commit) {
     }
     if (!is_name(place.name) || place.name == provenance_name) {
         throw cli::UsageError("--backend " + text + ": '" + place.name +
-                              "' is no name of a backend, which is of letters, digits and ._-; write NAME=DIR");
+                              "' is not a valid name for a backend (letters, digits and ._-); write NAME=DIR");
     }
     return place;
 }
@@ -80,8 +80,8 @@ void read_backend_version(const std::string &text, std::vector<BackendPlace> &pl
     if (place == places.end()) {
         throw cli::UsageError(
             "--backend-version " + text +
-            (name.empty() ? ": it does not say of which backend; write NAME=VERSION"
-                          : ": there is no --backend of that name" + cli::did_you_mean(name, cli::names_of(places))));
+            (name.empty() ? ": it does not name its backend; write NAME=VERSION"
+                          : ": there is no --backend with that name" + cli::did_you_mean(name, cli::names_of(places))));
     }
     if (!place->version.empty()) {
         throw cli::UsageError("--backend-version is given twice for " + place->name);
@@ -117,7 +117,8 @@ void read_merged(const cli::CommandLine & /*line*/, Request &request) {
 
 void check_keys(const cli::CommandLine & /*line*/, Request &request) {
     if (request.key.empty() && !request.no_key) {
-        throw cli::UsageError("expected --key NAME.key, or --unsigned for a package that only --allow-unsigned takes");
+        throw cli::UsageError(
+            "expected --key NAME.key, or --unsigned for a package that only --allow-unsigned accepts");
     }
 }
 
@@ -131,7 +132,7 @@ void check_patch(const cli::CommandLine &line, Request &request) {
         read_backend_version(text, request.backends);
     }
     if (request.backends.empty() && request.attachments.empty()) {
-        throw cli::UsageError("patch expects --backend [NAME=]DIR@COMMIT, or files alone, such as --plugin libacme.so");
+        throw cli::UsageError("patch expects --backend [NAME=]DIR@COMMIT, or only files, such as --plugin libacme.so");
     }
     check_keys(line, request);
 }
@@ -141,7 +142,7 @@ void check_unpatch(const cli::CommandLine &line, Request &request) {
         for (const char *option : {"device-type", "task", "commit", "folder", "system"}) {
             if (line.given(option)) {
                 throw cli::UsageError(std::string("--") + option +
-                                      " looks for a package, and one is named: " + request.subject);
+                                      " selects an installed package, but one is named: " + request.subject);
             }
         }
         return;

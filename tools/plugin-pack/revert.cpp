@@ -23,8 +23,8 @@ void add_moves(const Adapted &adapted, bool back, std::vector<Move> &moves) {
     for (const Change &change : adapted.backend.changes.list) {
         const bool was = change.old_mode == submodule_mode, is = change.mode == submodule_mode;
         if (was != is || (is && change.path != change.old_path)) {
-            throw cli::Failure(adapted.folder + ": which submodules there are is changed, at " +
-                               path_json(change.path).dump() + ", which --in-place does not do; --out does");
+            throw cli::Failure(adapted.folder + ": the set of submodules changes, at " + path_json(change.path).dump() +
+                               ", which --in-place does not support; use --out");
         }
     }
     Move move = move_to_adapted(adapted, adapted.folder);
@@ -52,7 +52,7 @@ int change_in_place(const Request &request, const Package &package, bool back) {
         }
     }
     if (!in_the_way.empty()) {
-        throw cli::Failure(std::string("nothing was changed, as these files are neither as ") +
+        throw cli::Failure(std::string("nothing was changed, because these files are neither as ") +
                                (back ? "the package makes them nor as they were before:"
                                      : "their commit has them nor as the package makes them:") +
                                in_the_way,
@@ -74,7 +74,7 @@ int change_in_place(const Request &request, const Package &package, bool back) {
                             {"conflicts", paths_json(all[i].conflicts)}});
         text += moves[i].front().folder + ": " + commit_text(backend) + (back ? " without " : " with ") +
                 cli::counted(count_of(backend.changes), "change") +
-                (request.dry_run ? ", had it been written\n" : "\n");
+                (request.dry_run ? ", not written (--dry-run)\n" : "\n");
     }
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.in-place/1"},

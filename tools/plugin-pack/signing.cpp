@@ -27,7 +27,7 @@ std::string Signing::print(const Package &package) const {
 }
 
 std::string Signing::text() const {
-    return (key_ ? "signed with " + key_->public_key.text() : std::string("signed by nobody")) +
+    return (key_ ? "signed with " + key_->public_key.text() : std::string("not signed")) +
            (recipients_.empty() ? "" : ", encrypted");
 }
 

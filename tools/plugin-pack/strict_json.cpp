@@ -76,7 +76,7 @@ std::string found_text(const json &value) {
     case json::value_t::null:
         return "null";
     case json::value_t::boolean:
-        return "a switch";
+        return "a boolean";
     case json::value_t::string:
         return core::quote(value.get_ref<const std::string &>());
     case json::value_t::array:

@@ -56,8 +56,8 @@ void remove_leftovers(const fs::path &target) {
 }
 
 [[noreturn]] void refuse_foreign(const std::string &path) {
-    throw cli::Failure(path + ": there is a folder that plugin-pack did not make, which would be lost; remove it, "
-                              "or name another one");
+    throw cli::Failure(path +
+                       ": plugin-pack did not make this folder, which would be lost; remove it, or name another one");
 }
 
 bool is_foreign(const fs::path &folder, const std::string &mark) {
@@ -79,7 +79,7 @@ Target::Target(std::string path, std::string mark) : path_(std::move(path)), mar
     }
     const fs::file_status status = fs::symlink_status(target, error);
     if (fs::exists(status) && !fs::is_directory(status)) {
-        throw cli::Failure(path_ + ": there is something that is no folder");
+        throw cli::Failure(path_ + ": this exists and is not a folder");
     }
     if (fs::exists(status) && is_foreign(target, mark_)) {
         refuse_foreign(path_);
@@ -88,7 +88,7 @@ Target::Target(std::string path, std::string mark) : path_(std::move(path)), mar
     if (auto taken = LockFile::take(lock, LockFile::Absent::is_made)) {
         lock_.emplace(std::move(*taken));
     } else {
-        throw cli::Failure(path_ + ": another plugin-pack is at work on it");
+        throw cli::Failure(path_ + ": another plugin-pack is working on it");
     }
     remove_leftovers(target);
     folder_ = (target.parent_path() / (prefix_of(target) + "XXXXXX")).string();
@@ -113,7 +113,7 @@ void Target::replace() {
     }
     const auto exchange = [&] {
         if (::renameat2(AT_FDCWD, staging().c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
-            fail(path_ + ": this file system cannot replace a folder at once; remove it first", errno);
+            fail(path_ + ": this file system cannot replace a folder atomically; remove the folder first", errno);
         }
     };
     exchange();

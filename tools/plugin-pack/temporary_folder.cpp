@@ -28,7 +28,7 @@ std::string folder_for_temporary_files() {
     if (error) {
         const char *variable = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): nobody sets it
         throw cli::Failure(core::visible_line(variable == nullptr ? "/tmp" : variable) +
-                           ": there is no such folder for temporary files; set TMPDIR to one");
+                           ": there is no such folder for temporary files; set TMPDIR to an existing one");
     }
     std::string path = fs::absolute(folder).lexically_normal().string();
     if (path.find('\n') != std::string::npos) {
@@ -41,7 +41,7 @@ std::string folder_for_temporary_files() {
 std::string make_folder(const std::string &parent) {
     std::string path = parent + "/" + std::string(prefix) + std::string(pattern);
     if (::mkdtemp(path.data()) == nullptr) {
-        throw cli::Failure("no folder can be made in '" + parent + "': " + std::generic_category().message(errno));
+        throw cli::Failure("cannot create a folder in '" + parent + "': " + std::generic_category().message(errno));
     }
     return path;
 }

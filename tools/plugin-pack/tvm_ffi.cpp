@@ -32,7 +32,7 @@ std::string read_empty_library() {
             return cli::read_text(file, most_library_bytes);
         }
     }
-    throw cli::Failure("libopdock_tvm_ffi.so, of which it makes plugins, is not installed beside plugin-pack");
+    throw cli::Failure("libopdock_tvm_ffi.so, the base of these plugins, is not installed beside plugin-pack");
 }
 
 // The place of these bytes, which occur exactly once.
@@ -70,14 +70,14 @@ void fill_contents(std::string &library, TvmFfiManifest &manifest) {
     writer(manifest.contents);
     const std::vector<std::byte> bytes = writer.take();
     if (bytes.size() > tvm_ffi::room_bytes) {
-        throw cli::Failure(fmt::format("the manifest comes to {} bytes, more than a plugin has room for ({}); make "
-                                       "several plugins of it",
-                                       bytes.size(), tvm_ffi::room_bytes));
+        throw cli::Failure(fmt::format(
+            "the manifest takes {} bytes, more than a plugin has room for ({}); split it into several plugins",
+            bytes.size(), tvm_ffi::room_bytes));
     }
     const auto size = static_cast<std::uint32_t>(bytes.size());
     const std::size_t begin = find_once(library, {tvm_ffi::mark, sizeof tvm_ffi::mark}) + sizeof tvm_ffi::mark;
     if (begin + sizeof size + bytes.size() > library.size()) {
-        throw cli::Failure("libopdock_tvm_ffi.so is cut short");
+        throw cli::Failure("libopdock_tvm_ffi.so is truncated");
     }
     library.replace(begin, sizeof size, reinterpret_cast<const char *>(&size), sizeof size);
     library.replace(begin + sizeof size, bytes.size(), reinterpret_cast<const char *>(bytes.data()), bytes.size());

@@ -66,9 +66,9 @@ void ArgumentReader::read(const YamlNode &map, const YamlNode *knobs, const Yaml
         }
     }
     if (signature_.has_lists()) {
-        complain(map, "op '" + signature_.name + "' has lists of tensors, which modules are not given");
+        complain(map, "op '" + signature_.name + "' has lists of tensors, which modules cannot take");
     } else if (arguments == nullptr) {
-        complain(map, "expected a field 'arguments': what the function takes, in its order");
+        complain(map, "expected a field 'arguments': the function's arguments, in order");
     } else if (expect(*arguments, Type::sequence, "arguments")) {
         if (arguments->items.size() > tvm_ffi::most_arguments) {
             complain(*arguments, fmt::format("arguments: more than {}", tvm_ffi::most_arguments));
@@ -146,12 +146,12 @@ void ArgumentReader::read_argument(const YamlNode &node, bool flatten) {
     }
     if (!argument) {
         const std::string hint = core::hint_for(problems_, node.text, names());
-        complain(node, core::quote(node.text) + " is no tensor, attribute or knob of '" + signature_.name + "'" +
-                           (hint.empty() ? "; a text is written in quotes" : hint));
+        complain(node, core::quote(node.text) + " is not a tensor, attribute or knob of '" + signature_.name + "'" +
+                           (hint.empty() ? "; put texts in quotes" : hint));
         return;
     }
     if (argument->source == Source::attribute && is_list(signature_.attributes[argument->index])) {
-        complain(node, "attribute '" + node.text + "' is a list, which modules are not given");
+        complain(node, "attribute '" + node.text + "' is a list, which modules cannot take");
     }
     implementation_.arguments.push_back(std::move(*argument));
 }
@@ -218,7 +218,7 @@ void ArgumentReader::leave_rest(const YamlNode &at) {
             continue;
         }
         if (!parameter.optional) {
-            complain(at, "arguments: the function is not given '" + parameter.name + "'");
+            complain(at, "arguments: the function does not get '" + parameter.name + "'");
         }
         tvm_ffi::Left left;
         left.index = static_cast<std::uint32_t>(i);
@@ -232,7 +232,7 @@ void ArgumentReader::leave_rest(const YamlNode &at) {
     }
     for (std::size_t i = 0; i < implementation_.knobs.size(); ++i) {
         if (!is_passed(Source::knob, i)) {
-            complain(at, "arguments: the function is not given the knob '" + implementation_.knobs[i].name + "'");
+            complain(at, "arguments: the function does not get the knob '" + implementation_.knobs[i].name + "'");
         }
     }
 }
@@ -240,7 +240,7 @@ void ArgumentReader::leave_rest(const YamlNode &at) {
 void ArgumentReader::leave_attribute(const YamlNode &at, std::size_t index) {
     const core::AttributeSpec &attribute = signature_.attributes[index];
     if (attribute.required) {
-        complain(at, "arguments: the function is not given '" + attribute.name + "'");
+        complain(at, "arguments: the function does not get '" + attribute.name + "'");
         return;
     }
     tvm_ffi::Left left;
@@ -252,7 +252,7 @@ void ArgumentReader::leave_attribute(const YamlNode &at, std::size_t index) {
     left.real = attribute.number;
     left.text = attribute.text;
     if (!attribute.integers.empty() || !attribute.numbers.empty()) {
-        complain(at, "arguments: the function is not given '" + attribute.name + "', whose default is a list");
+        complain(at, "arguments: the function does not get '" + attribute.name + "', whose default is a list");
     }
     implementation_.left.push_back(std::move(left));
 }

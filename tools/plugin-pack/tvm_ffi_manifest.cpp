@@ -161,8 +161,8 @@ class ManifestReader : core::YamlReader {
         const bool is_signature = written.find('(') != std::string::npos;
         const std::string_view standard = core::standard_signature(core::standard_name(written));
         if (!is_signature && standard.empty()) {
-            complain(node, "op: " + core::quote(written) + " is no standard op" + core::other_name_hint(written) +
-                               "; an op of your own is given by its signature");
+            complain(node, "op: " + core::quote(written) + " is not a standard op" + core::other_name_hint(written) +
+                               "; describe your own op by its signature");
             return {};
         }
         try {
@@ -280,7 +280,8 @@ class ManifestReader : core::YamlReader {
         for (const std::string &pattern : core::split(found, '|')) {
             if (!found.empty() && !core::is_architecture_pattern(pattern)) {
                 complain(*find_shared(map, "architectures"),
-                         "architectures: " + core::quote(pattern) + " is none; expected such as sm_90a|sm_100+");
+                         "architectures: " + core::quote(pattern) +
+                             " is not an architecture; expected for example sm_90a|sm_100+");
             }
         }
         return found;
@@ -290,7 +291,8 @@ class ManifestReader : core::YamlReader {
         const std::string op = made.signature.substr(0, made.signature.find('('));
         for (const tvm_ffi::Implementation &other : manifest_.contents.implementations) {
             if (other.signature.substr(0, other.signature.find('(')) == op && core::same_name(other.id, made.id)) {
-                complain(map, "op '" + op + "' has two implementations of the id '" + made.id + "'; give one an 'id'");
+                complain(map, "op '" + op + "' has two implementations with the id '" + made.id +
+                                  "'; give one of them another 'id'");
             }
         }
         manifest_.devices.insert(made.device);

@@ -42,7 +42,7 @@ const Adapted *find_adapted(const std::vector<Adapted> &all, const fs::path &che
 void write_files(const Adapted &adapted, const std::string &folder, const std::vector<Adapted> &all) {
     fs::create_directory(folder); // exists already for a submodule
     if (!fs::is_directory(fs::symlink_status(folder))) {
-        throw cli::Failure(folder + ": this is no folder", exit_not_trusted);
+        throw cli::Failure(folder + ": this is not a folder", exit_not_trusted);
     }
     const Changes &changes = adapted.backend.changes;
     adapted.workshop->check_out(changes.tree, folder);
@@ -122,20 +122,20 @@ void require_replaceable(const std::string &out, const Package &package, const R
         }
     } catch (const core::Error &malformed) {
         throw cli::Failure(std::string(malformed.what()) +
-                           "; plugin-pack did not write this; remove the folder, or name another one");
+                           "; plugin-pack did not write this file; remove the folder, or name another one");
     }
     if (name != package.name()) {
-        throw cli::Failure(out + ": there is what was made of " + name + ", and this package is " + package.name() +
+        throw cli::Failure(out + ": this folder was made from " + name + ", but this package is " + package.name() +
                            "; --out " + folder_beside(out, name, package.name()) + " keeps both; or remove the folder");
     }
     if (!other.empty()) {
-        throw cli::Failure(out + ": the folder is replaced as a whole, and there is " + core::visible_line(other) +
-                           " too; name that with --backend as well, or another folder with --out");
+        throw cli::Failure(out + ": the folder is replaced as a whole, but it also has " + core::visible_line(other) +
+                           "; name that with --backend as well, or another folder with --out");
     }
     if (serial > package.serial && !request.allow_older && request.commit.empty()) {
-        throw cli::Failure(out + ": there is what was made of serial " + std::to_string(serial) +
-                               ", and the package is the older " + std::to_string(package.serial) +
-                               "; --allow-older replaces it all the same",
+        throw cli::Failure(out + ": this folder was made from serial " + std::to_string(serial) +
+                               ", but the package has the older serial " + std::to_string(package.serial) +
+                               "; --allow-older replaces it anyway",
                            exit_older);
     }
 }
@@ -183,7 +183,7 @@ int unpatch(const Request &given) {
         for (const Adapted &adapted : all) {
             std::cout << cli::printable(out + "/" + adapted.backend.name + ": " + commit_text(adapted.backend))
                       << " with " << cli::counted(count_of(adapted.backend.changes), "change")
-                      << (request.dry_run ? ", had it been written" : "") << '\n';
+                      << (request.dry_run ? ", not written (--dry-run)" : "") << '\n';
         }
     }
     return finish_with(all);

@@ -25,11 +25,11 @@ json key_json(const OpenedPackage &opened) {
 }
 
 std::string signer_text(const OpenedPackage &opened) {
-    return opened.key ? "signed with " + opened.key->key.text() + " of " + opened.key->path : "signed by nobody";
+    return opened.key ? "signed with " + opened.key->key.text() + " of " + opened.key->path : "not signed";
 }
 
 // For encrypted packages without the key. Such a package is never reported as intact.
-constexpr const char *not_looked_at = "what is encrypted was not looked at: --decrypt-key NAME.key checks it";
+constexpr const char *not_looked_at = "the encrypted part was not checked: --decrypt-key NAME.key checks it";
 
 // Includes the changes in submodules, prefixed with the submodule's path.
 std::vector<Change> all_changes(const Changes &changes, const std::string &prefix = "") {
@@ -106,7 +106,7 @@ int verify(const Request &request) {
                              {"recipients", opened.recipients},
                              {"is_open", opened.is_open}});
     } else {
-        std::cout << cli::printable(request.subject + (opened.is_open ? ": whole, " : ": ") + signer_text(opened) +
+        std::cout << cli::printable(request.subject + (opened.is_open ? ": complete, " : ": ") + signer_text(opened) +
                                     (opened.is_open ? "\n" : std::string("; ") + not_looked_at + "\n"));
     }
     return cli::exit_fine;

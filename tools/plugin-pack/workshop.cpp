@@ -65,7 +65,7 @@ Workshop::Workshop(const ObjectStore &objects, const std::string &parent)
     alternates.close();
     config.close();
     if (!alternates || !config) {
-        throw cli::Failure(folder_.path() + ": a repository cannot be written there");
+        throw cli::Failure(folder_.path() + ": cannot write a repository there");
     }
 }
 
@@ -120,7 +120,7 @@ std::string Workshop::apply(const std::string &commit, const std::vector<Change>
         all += change.patch;
     }
     if (all.size() > Limits().patches) {
-        throw cli::Failure("the patches come to " + size_text(all.size()) + ", and git applies at most " +
+        throw cli::Failure("the patches have " + size_text(all.size()) + ", but git applies at most " +
                            size_text(Limits().patches));
     }
     if (!all.empty()) {
@@ -138,7 +138,7 @@ void Workshop::apply_to_index(const std::string &patch) const {
     const auto says = [&](const char *words) { return run.err.find(words) != std::string::npos; };
     const bool is_patch = !says("No valid patches in input") && !says("unrecognized input"); // from git before 2.35
     throw cli::Failure(is_patch ? "git apply failed: " + words_of(run)
-                                : "this is no patch that git reads, or one without a change",
+                                : "git cannot read this patch, or it changes nothing",
                        exit_conflict);
 }
 
@@ -190,7 +190,7 @@ Merged Workshop::merge(const std::string &base, const std::string &tree, const s
 
 void Workshop::fail_partial(const std::string &missing) const {
     throw cli::Failure(repository_ + ": it is a partial clone that lacks " + missing +
-                       "; check the commit out in it, by which git fetches them, or clone it without --filter");
+                       "; check out the commit in it, so that git fetches them, or clone it without --filter");
 }
 
 void Workshop::require_files(const std::string &commit) const {
@@ -269,7 +269,7 @@ std::vector<Change> Workshop::changes(const std::string &commit, const std::stri
             }
         }
     }
-    throw cli::Failure("the patches that git makes of these changes do not give them back");
+    throw cli::Failure("the patches that git makes of these changes do not reproduce them");
 }
 
 void Workshop::check_out(const std::string &tree, const std::string &folder) const {
@@ -339,7 +339,7 @@ std::vector<std::string> Workshop::ids(const std::string &folder, const std::vec
         ids.push_back(std::move(id));
     }
     if (ids.size() != paths.size()) {
-        throw cli::Failure(folder + ": git printed another number of ids than of files");
+        throw cli::Failure(folder + ": git printed a different number of ids than of files");
     }
     return ids;
 }

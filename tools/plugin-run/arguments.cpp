@@ -36,7 +36,7 @@ void match_outputs(const Request &request, const Signature &signature, Arguments
         }
         auto &targets = index ? arguments.outputs[*index] : arguments.written_inputs[*input];
         if (!targets.empty() && !(index ? signature.outputs[*index] : signature.inputs[*input]).list) {
-            throw cli::UsageError("--output " + output.name + " was given twice, and is not a list");
+            throw cli::UsageError("--output " + output.name + " was given twice, but is not a list");
         }
         Target target{targets.size(), std::nullopt};
         if (!output.text.empty()) {

@@ -31,13 +31,14 @@ cli::CommandLine describe_options(Request &request) {
                        "summarize this output; write it to .npy or .safetensors[:NAME]", "NAME or NAME=FILE", false);
     line.flag("force", request.force, "overwrite the files of --output");
     line.text("device", "DEVICE", request.device,
-              "where to run: \"cpu\" (default), \"cuda:1\"; tensors are copied there and back; of a call of a file, "
-              "the type of "
-              "device that it ran on without it");
+              "where to run: \"cpu\" (default), \"cuda:1\"; tensors are copied there and back; the default for a call "
+              "from a file is the type of device that it ran on");
     line.text("impl", "IMPL_ID", request.impl,
-              "this implementation or none; of a call of a file, the one that served it without it");
-    line.number("repeat", request.repeat, 1, 1'000'000, "after a first call N more, and their minimum and median time");
-    line.number("seed", request.seed, 0, std::numeric_limits<uint64_t>::max(), "of the random inputs; 0 by default");
+              "this implementation or none; the default for a call from a file is the one that served it");
+    line.number("repeat", request.repeat, 1, 1'000'000,
+                "make N calls after the first, and show their minimum and median time");
+    line.number("seed", request.seed, 0, std::numeric_limits<uint64_t>::max(),
+                "seed of the random inputs; 0 by default");
     line.modules(request.modules);
     line.prefix();
     line.format(request.json, "docs/plugin-run-json.md");
@@ -59,7 +60,7 @@ void read_op(const cli::CommandLine &line, Request &request) {
     }
     request.op = cli::one_op(line.words());
     if (request.op.empty()) {
-        throw cli::UsageError("which op? 'plugin-ls' lists those there are");
+        throw cli::UsageError("expected an op; 'plugin-ls' lists the available ones");
     }
 }
 
@@ -71,21 +72,21 @@ bool asks_what_is_expected(const Request &request) {
 }
 
 const cli::Tool<Request> tool = {{"plugin-run", cli::version_with_abi("plugin-run"),
-                                  R"(Runs one op once (or often) and shows what served it, how long it took and what
-came out. Outputs are allocated from the op's signature; optional ones only when
---output names them. 'plugin-run OP' alone shows what the op expects.
+                                  R"(Runs one op once (or often) and shows which implementation served it, the time
+and the results. Outputs are allocated from the op's signature; optional outputs
+only if --output names them. 'plugin-run OP' alone shows what the op expects.
 
-A SOURCE is a file or made up:
+A SOURCE is a file or generated:
   x.npy                       NumPy's format; has no bf16
   x.safetensors:weight        one tensor of a file; without ':NAME' the one
-                              called as the input
+                              named like the input
   random:bf16[64,1024]        standard normal numbers
   random:i64[8]:0..100        evenly spread, 0 to 99; integers need a range
   random:f32[8]:-1..1         evenly spread, -1 to 1
   spaced:i32[9]:0..64         0, 8, 16, to 64
-  zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
-A FILE.safetensors alone is a call that a host wrote (PLUGIN_CALL_FILES): it is
-made again, and the outputs are compared with what the program got.
+  zeros:f32[8]  ones:f32[]    all equal; [] is a scalar
+A FILE.safetensors alone is a call that a host wrote (PLUGIN_CALL_FILES): the
+call is repeated, and its outputs are compared with what the program got.
 A list parameter takes --in (and --output) once for each tensor. A 'mut' input
 can be written with --output as well.)",
                                   examples},

@@ -14,23 +14,23 @@ constexpr const char *examples = R"(Examples:
   plugin-sign verify libacme.so --pub acme-2026.pub --json
   plugin-sign digest libacme.so
 
-Exit codes: 0 fine; 1 the signature does not hold or is by nobody trusted, or a
-file is absent or cannot be written; 2 wrong usage.)";
+Exit codes: 0 fine; 1 there is no valid signature with a trusted key, or a file
+is absent or cannot be written; 2 wrong usage.)";
 
 cli::CommandLine describe_options(Request &request) {
     cli::CommandLine line(56);
     line.path("key", "NAME.key", request.key, "sign: the secret key");
     line.paths("pub", "NAME.pub", request.public_keys,
-               "verify: this key, and not those a host trusts; may be repeated");
-    line.path("trusted", "DIR", request.trusted, "verify: the keys of this folder instead");
+               "verify: trust this key instead of those that a host trusts; may be repeated");
+    line.path("trusted", "DIR", request.trusted, "verify: trust the keys of this folder instead");
     line.path("passphrase-file", "FILE", request.passphrase_file,
-              "keygen, sign: the passphrase is its first line, and nobody is asked");
+              "keygen, sign: read the passphrase from the first line, without a prompt");
     line.flag("no-passphrase", request.no_passphrase,
               "keygen: leave the secret key unencrypted, for machines that sign");
     line.format(request.json, "docs/trust.md", "verify, digest: ");
-    line.ends("the version of this tool", "this text; with a command, what is about it");
+    line.ends("the version of this tool", "this text; with a command, the help for that command");
     line.conflict({"passphrase-file"}, {"no-passphrase"});
-    line.conflict({"pub"}, {"trusted"}, "--pub and --trusted are two answers to whom you trust; give one");
+    line.conflict({"pub"}, {"trusted"}, "--pub and --trusted both say whom you trust; give one");
     line.words("words", request.subjects);
     return line;
 }
@@ -48,15 +48,15 @@ const cli::Tool<Request> tool = {
     {
         {{"keygen",
           "NAME [--passphrase-file FILE | --no-passphrase]",
-          R"(makes NAME.key, which stays with you, and NAME.pub, which is for everybody; neither is ever
+          R"(makes NAME.key, which stays with you, and NAME.pub, which is for everybody. Neither file is ever
              overwritten. Asks for a passphrase twice.)",
           {1, 1, "the NAME of the key", true},
           {"passphrase-file", "no-passphrase"}},
          keygen},
         {{"sign",
           "FILE.so|plugin.json --key NAME.key",
-          R"(writes FILE.so.sig, or adds this key's signature to it. A plugin that is installed with a plugin.json
-             is signed through that, both at once.)",
+          R"(writes FILE.so.sig, or adds this key's signature to it. If a plugin is installed with a
+             plugin.json, sign the plugin.json: that signs both.)",
           {1, 1, "the FILE.so or plugin.json", true},
           {"key", "passphrase-file"},
           {"key"},
@@ -64,7 +64,7 @@ const cli::Tool<Request> tool = {
          sign},
         {{"verify",
           "FILE.so|plugin.json [--pub NAME.pub]...",
-          R"(says which key signed it. Without --pub, the keys that a host trusts are asked: *.pub in
+          R"(says which key signed the plugin. Without --pub, the keys that a host trusts are used: *.pub in
              /etc/opdock/trust.d and in opdock/trust.d of your configuration folder.)",
           {1, 1, "the FILE.so or plugin.json", true},
           {"pub", "trusted", "json"}},

@@ -24,7 +24,7 @@ std::vector<core::FileSignature> signatures_in(const std::string &path) {
     try {
         return core::read_signatures(path);
     } catch (const core::Error &error) {
-        throw cli::Failure(std::string(error.what()) + "; move it away to have a new one written");
+        throw cli::Failure(std::string(error.what()) + "; move the file away to get a new one");
     }
 }
 
@@ -46,7 +46,7 @@ int sign(const Request &request) {
     std::erase_if(signatures, [&](const core::FileSignature &one) { return one.key_id == signature.key_id; });
     if (signatures.size() == core::most_signatures) {
         throw cli::Failure(path + ": it has " + std::to_string(core::most_signatures) +
-                           " signatures already; remove those that nobody needs");
+                           " signatures already; remove those that are not needed");
     }
     signatures.push_back(signature);
     cli::replace_file(path, print(signatures));

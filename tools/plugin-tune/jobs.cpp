@@ -89,7 +89,7 @@ Plan plan_of_all(const Host &host, const Request &request) {
 // The reason why a recorded call has nothing to tune; "" if it has.
 std::string untunable(const Host &host, const Job &job, DLDevice device) {
     if (job.subject.impl.empty()) {
-        return "'" + job.subject.served_by + "' served it, and is not here";
+        return "'" + job.subject.served_by + "' served the call, but is not available here";
     }
     try {
         return candidates(host, job, device).value_or(0) == 0

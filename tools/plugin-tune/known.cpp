@@ -82,7 +82,7 @@ std::string nothing_fits(const core::TuneDatabase &database, const Request &requ
     if (all.empty()) {
         return database.path() + " has no entries";
     }
-    std::string message = "nothing fits in " + database.path() + ", which has " + counted(all.size());
+    std::string message = "nothing matches in " + database.path() + ", which has " + counted(all.size());
     const auto hint = [&](const std::string &word, auto value_of) {
         std::set<std::string> values;
         for (const TuneRow &row : all) {
@@ -90,8 +90,8 @@ std::string nothing_fits(const core::TuneDatabase &database, const Request &requ
         }
         if (!word.empty() && !values.contains(word)) {
             const std::string near = cli::did_you_mean(word, {values.begin(), values.end()});
-            message += "\nNone is of '" + word + "'" + (near.empty() ? "." : cli::printable_line(near)) +
-                       " 'plugin-tune list' shows what there is.";
+            message += "\nNo entry has '" + word + "'" + (near.empty() ? "." : cli::printable_line(near)) +
+                       " 'plugin-tune list' shows the entries.";
         }
     };
     hint(request.subject.op, [](const TuneRow &row) { return row.identity.op; });
@@ -169,7 +169,7 @@ int forget(const Request &request) {
         } else if (count == 0) {
             std::cout << cli::printable(nothing_fits(database, request)) << '\n';
         } else {
-            std::cout << counted(count) << (is_dry ? " would be forgotten of " : " forgotten of ")
+            std::cout << counted(count) << (is_dry ? " would be removed from " : " removed from ")
                       << cli::printable(database.path()) << '\n';
         }
         return count == 0 ? cli::exit_absent : cli::exit_fine;

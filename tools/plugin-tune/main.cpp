@@ -36,7 +36,8 @@ int show_expected(const Request &request) {
 void plot(const Request &request, const json &document) {
     const std::string script = plot_script(document);
     if (script.empty()) {
-        std::cerr << "plugin-tune: nothing was measured, so there is nothing to draw; --again tunes what is known\n";
+        std::cerr
+            << "plugin-tune: nothing was measured, so there is nothing to draw; --again tunes known shapes again\n";
         return;
     }
     cli::write_output(request.plot, request.force, cli::run_gnuplot(script));
@@ -81,7 +82,7 @@ void check_database(const Host &host, const Request &request) {
     try {
         host.check_tune_database();
     } catch (const Error &error) {
-        throw Error(error.status(), std::string(error.what()) + "\n--dry-run tunes and keeps nothing.");
+        throw Error(error.status(), std::string(error.what()) + "\n--dry-run tunes without keeping results.");
     }
 }
 

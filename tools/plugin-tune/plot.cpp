@@ -36,7 +36,7 @@ std::string plot_script(const json &document) {
         << "set terminal svg noenhanced size 1000," << 130 + 36 * count << " background '#ffffff'\n"
         << "$shapes << END\n"
         << data.str() << "END\n"
-        << "set title " << gnuplot_text("What tuning gained on " + document.value("device", "")) << "\n"
+        << "set title " << gnuplot_text("Gain from tuning on " + document.value("device", "")) << "\n"
         << "set xlabel 'x faster than before (median of one run)'\n"
         << "set xrange [0:*]\nset offsets graph 0.0, graph 0.45, 0, 0\n"
         << "set yrange [" << count << ".6:0.4]\n"

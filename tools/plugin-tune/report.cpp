@@ -71,7 +71,7 @@ void add_tried(Table &table, const json &shape) {
         table.note(configs + (more == 0 ? "" : " and " + std::to_string(more) + " more") + ": " + reason);
     }
     if (wrong != 0) {
-        table.note("Mend the kernel, or exclude what is wrong by `where` in the tune file.");
+        table.note("Fix the kernel, or exclude wrong configs by `where` in the tune file.");
     }
 }
 
@@ -133,8 +133,8 @@ void add_shape(Table &table, const json &shape) {
     } else if (outcome == "known" || outcome == "pinned") {
         table.row({{"best"},
                    {config_text(shape.at("best").at("config")), Tint::good},
-                   {outcome == "known" ? "known already; --again tunes it anew"
-                                       : "pinned by the tune file, which wins over the database"}});
+                   {outcome == "known" ? "already known; --again tunes again"
+                                       : "pinned by the tune file, which overrides the database"}});
         table.note(text_of(shape, "origin"));
     } else if (outcome == "failed") {
         table.row({{"failed", Tint::bad}});
@@ -234,7 +234,7 @@ std::string render_report(const json &document, const cli::Page &page) {
                                (skipped == 1 ? " was" : " were") + " skipped.\n";
     const std::string kept = where_kept(document);
     text += kept.empty() ? "" : "\n" + cli::printable(kept);
-    return text + (document.at("interrupted").get<bool>() ? "Interrupted: what was found until then is above.\n" : "");
+    return text + (document.at("interrupted").get<bool>() ? "Interrupted: the results so far are above.\n" : "");
 }
 
 } // namespace opdock::plugin_tune

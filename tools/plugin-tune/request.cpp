@@ -12,23 +12,24 @@ namespace opdock::plugin_tune {
 namespace {
 
 constexpr const char *notes = R"(
-A FILTER is --impl, --model, --dtype or --build; all that are given must fit.
+A FILTER is --impl, --model, --dtype or --build; an entry must match all given.
 
 A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
-normal ones, and integers that are an index into any other input. Or it is what
-plugin-run takes: random:i64[8]:0..100, zeros:i32[8], x.npy, x.safetensors:NAME.
+normal numbers, and integers that are valid indices into every other input. The
+sources of plugin-run work too: random:i64[8]:0..100, zeros:i32[8], x.npy,
+x.safetensors:NAME.
 
 SHAPES.yaml is a list of shapes:
   - op: rmsnorm_fwd
     inputs: {input: "f32[4096,8192]", weight: "f32[8192]"}
-    impl: default.cpu                  # this and all below may be left out
+    impl: default.cpu                  # this and all below are optional
     attributes: {eps: 1e-6}
-    outputs: [rsigma]                  # optional ones that are wanted as well
+    outputs: [rsigma]                  # optional outputs to compute too
 
 --all tunes every implementation that has knobs and configs to try, for f32 and
 bf16 and three sizes: about 16 thousand, 256 thousand and 4 million elements in
 the tensor with the most dims. Its last dim is 128, 1024 or 4096, the others
-share the rest; where an op refuses that, all dims are alike.
+share the rest; if an op refuses that, all dims are equal.
 )";
 
 constexpr const char *examples = R"(Examples:
@@ -64,37 +65,36 @@ cli::CommandLine describe_options(Request &request) {
     op_call::add_sources(line, "shape", request.subject.inputs, "an input; once for each tensor of a list",
                          op_call::shape_or_source_forms);
     op_call::add_attributes(line, request.subject.attributes);
-    line.texts("output", "NAME", request.subject.outputs, "an optional output that is wanted as well; may be repeated");
+    line.texts("output", "NAME", request.subject.outputs, "compute this optional output too; may be repeated");
     line.text("impl", "IMPL_ID", request.subject.impl,
-              "this implementation; without it, with --shape the one that would serve the call, else every one");
-    line.text("shapes", "FILE", request.shapes, "the shapes of this file, which somebody wrote or PLUGIN_RECORD did");
+              "this implementation; by default, with --shape the one that would serve the call, else all");
+    line.text("shapes", "FILE", request.shapes, "the shapes in this file, written by hand or by PLUGIN_RECORD");
     line.flag("all", request.all,
-              "every implementation, with shapes that follow from the signatures, or with forget every entry");
+              "all implementations, with shapes derived from the signatures, or with forget all entries");
     line.text("device", "DEVICE", request.device,
-              "where to run: \"cpu\" or \"cuda:1\"; without it where recorded shapes ran, else on the CPU");
-    line.text("model", "MODEL", request.model, "list, forget: of this model of device, as list shows it");
-    line.text("dtype", "DTYPE", request.dtypes, "list, forget: of these dtypes, such as \"bf16,f32\"");
-    line.text("build", "BUILD", request.version, "list, forget: of this build or tune_version, as list shows it");
-    line.duration("budget", "TIME", request.budget, "for each shape, such as 60s, 500ms or 2m; 10s by default");
+              "where to run: \"cpu\" or \"cuda:1\"; by default where recorded shapes ran, else on the CPU");
+    line.text("model", "MODEL", request.model, "list, forget: only this model of device, as list shows it");
+    line.text("dtype", "DTYPE", request.dtypes, "list, forget: only these dtypes, such as \"bf16,f32\"");
+    line.text("build", "BUILD", request.version, "list, forget: only this build or tune_version, as list shows it");
+    line.duration("budget", "TIME", request.budget, "time for each shape, such as 60s, 500ms or 2m; 10s by default");
     line.duration("total-budget", "TIME", request.total_budget,
-                  "for all: shapes share what is left evenly, none gets over --budget");
-    line.choice(
-        "strategy", "STRATEGY", request.strategy, {"halving", "exhaustive"},
-        "halving (the default): the slower half of the configs leaves after each round; exhaustive: all are timed "
-        "equally often");
+                  "time for all shapes, which share the rest evenly; none gets more than --budget");
+    line.choice("strategy", "STRATEGY", request.strategy, {"halving", "exhaustive"},
+                "halving (the default): drop the slower half of the configs after each round; exhaustive: time all "
+                "equally often");
     line.flag("cold", sets(OPDOCK_TUNE_COLD), "flush the caches before each run");
-    line.flag("again", sets(OPDOCK_TUNE_AGAIN), "tune also what the database has already");
+    line.flag("again", sets(OPDOCK_TUNE_AGAIN), "also tune what the database already has");
     line.flag("dry-run", sets(OPDOCK_TUNE_DRY_RUN), "keep nothing; forget: only count");
     line.flag("across", sets(OPDOCK_TUNE_ACROSS),
               "time all implementations that may serve the call against each other, for 'measured' in orders");
-    line.text("plot", "FILE.svg", request.plot, "draw how much faster each became; needs gnuplot");
-    line.text("out", "FILE", request.out, "export, merge, convert: write there and not to standard output");
-    op_call::add_named(line, "rename", "OLD=NEW", request.renames, "convert: an op's name here", "OLD=NEW");
+    line.text("plot", "FILE.svg", request.plot, "draw how much faster each shape became; needs gnuplot");
+    line.text("out", "FILE", request.out, "export, merge, convert: write there instead of to standard output");
+    op_call::add_named(line, "rename", "OLD=NEW", request.renames, "convert: rename the op OLD to NEW", "OLD=NEW");
     line.flag("force", request.force, "overwrite the files of --out and --plot");
     line.modules(request.modules);
     line.prefix();
     line.format(request.json, "docs/plugin-tune-json.md");
-    line.ends(cli::CommandLine::version_help, "this text; with a command, what is about it");
+    line.ends(cli::CommandLine::version_help, "this text; with a command, the help for that command");
     line.conflict({"across"}, {"all", "impl", "strategy", "again", "plot"});
     line.words("words", request.files);
     return line;
@@ -110,7 +110,7 @@ void check_tuning(const cli::CommandLine &line, Request &request) {
     cli::check_plot_name(request.plot);
     request.shows_expected = op_call::asks_what_is_expected(line, request.files, "tune");
     if ((request.flags & OPDOCK_TUNE_ACROSS) != 0 && request.shows_expected) {
-        throw cli::UsageError("--across times calls; give --shape or --shapes beside it");
+        throw cli::UsageError("--across times calls; add --shape or --shapes");
     }
     if (!request.shapes.empty() && !request.subject.impl.empty()) {
         throw cli::UsageError("--impl has no meaning with --shapes; the file may say 'impl: " + request.subject.impl +
@@ -123,11 +123,12 @@ void check_forgetting(const cli::CommandLine &line, Request &request) {
     const bool is_narrow = !request.subject.op.empty() || !request.subject.impl.empty() || !request.model.empty() ||
                            !request.dtypes.empty() || !request.version.empty();
     if (request.all && is_narrow) {
-        throw cli::UsageError("--all forgets every entry; give no op, --impl, --model, --dtype or --build beside it");
+        throw cli::UsageError(
+            "--all forgets every entry; do not combine it with an op, --impl, --model, --dtype or --build");
     }
     if (!request.all && !is_narrow) {
-        throw cli::UsageError("what is to be forgotten? Give an op, --impl, --model, --dtype or --build, or --all for "
-                              "every entry; 'plugin-tune list' shows them");
+        throw cli::UsageError("there is nothing to forget: give an op, --impl, --model, --dtype or --build, or --all "
+                              "for every entry; 'plugin-tune list' shows the entries");
     }
 }
 
@@ -135,12 +136,12 @@ void check_forgetting(const cli::CommandLine &line, Request &request) {
 
 const cli::Tool<Request> tool = {
     {"plugin-tune", cli::version_with_abi("plugin-tune"),
-     R"(Finds the fastest config of an op's kernel for given shapes, by running it with
-each, and keeps it in the tuning database, where every program finds it. A
-config that computes something else than the one in force never wins, nor one
-that is not clearly faster. With --across it finds the fastest implementation
-instead, which PLUGIN_PREFER=measured uses. 'plugin-tune OP' alone shows what
-the op expects.)",
+     R"(Finds the fastest config of an op's kernel for given shapes by running the
+kernel with each config, and keeps it in the tuning database, where every
+program finds it. A config never wins if its result differs from that of the
+config in force, or if it is not clearly faster. With --across, plugin-tune
+finds the fastest implementation instead, which PLUGIN_PREFER=measured uses.
+'plugin-tune OP' alone shows what the op expects.)",
      examples, notes},
     describe_options,
     {
@@ -160,40 +161,40 @@ the op expects.)",
          check_tuning},
         {{"export",
           "[OP] [--impl IMPL_ID] [--out FILE]",
-          "what the database knows, as a tune file that pins it",
+          "writes the results in the database as a tune file that pins them",
           {0, SIZE_MAX},
           {"impl", "out", "force", "modules", "prefix"}},
          export_results,
          read_op},
         {{"import",
           "FILE...",
-          "puts what tune files pin into the database",
+          "adds the pinned entries of tune files to the database",
           {1, SIZE_MAX, "at least one file"},
           {"modules", "prefix"}},
          import_results},
         {{"merge",
           "FILE... [--out FILE]",
-          "tune files as one; what later ones pin wins",
+          "merges tune files into one; pinned entries of later files win",
           {1, SIZE_MAX, "at least one file"},
           {"out", "force"}},
          merge},
         {{"convert",
           "TUNE_CONFIGS.yaml [--rename OLD=NEW]... [--out FILE]",
-          R"(a tune_configs.yaml or *_expand.yaml of FlagGems in opdock's grammar; exit code 1 when an op is left
-             out)",
+          R"(converts a tune_configs.yaml or *_expand.yaml of FlagGems to opdock's grammar; exit code 1 if an op
+             is left out)",
           {1, 1, "one file"},
           {"rename", "out", "force"}},
          convert},
         {{"list",
           "[OP] [FILTER...]",
-          "what the database has, also of plugins and devices that are gone",
+          "shows the entries of the database, also of plugins and devices that are gone",
           {0, SIZE_MAX},
           {"impl", "model", "dtype", "build", "json", "prefix"}},
          list,
          read_op},
         {{"forget",
           "{[OP] [FILTER...] | --all} [--dry-run]",
-          "removes that of one op or of what a FILTER says, or --all",
+          "removes the entries of one op or those that a FILTER selects, or all",
           {0, SIZE_MAX},
           {"impl", "model", "dtype", "build", "all", "dry-run", "json", "prefix"}},
          forget,

@@ -59,7 +59,8 @@ bool is_op_name(const std::string &text) {
            text.find("..") == std::string::npos && text != "null";
 }
 
-constexpr const char *op_name_rule = "an op's name begins with a lower-case letter, and is of a-z, 0-9, '_' and '.'";
+constexpr const char *op_name_rule =
+    "an op's name starts with a lower-case letter and consists of a-z, 0-9, '_' and '.'";
 
 // The op that a line of a tune file printed by opdock begins, or "". Such a line is "  NAME:"; the content of the op is
 // indented deeper.
@@ -86,7 +87,7 @@ void tell_other_name(const std::string &path, const std::string &op) {
     const std::string hint = core::other_name_hint(op); // "; opdock calls that 'matmul'."
     const bool is_one = ops.find(' ') == std::string_view::npos;
     std::cerr << cli::printable(path) << ": " << op << ": " << hint.substr(2, hint.size() - 3) << "; --rename " << op
-              << '=' << (is_one ? ops : "NAME") << " takes it\n";
+              << '=' << (is_one ? ops : "NAME") << " converts it\n";
 }
 
 } // namespace
@@ -124,7 +125,7 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
     for (const Named &rename : renames) {
         if (!is_op_name(rename.text)) {
             throw cli::Failure("--rename " + rename.name + "=" + rename.text + ": '" + rename.text +
-                               "' is no name of an op; " + op_name_rule);
+                               "' is not a name for an op; " + op_name_rule);
         }
         if (std::find(ops.begin(), ops.end(), rename.name) == ops.end()) {
             throw cli::Failure("--rename " + rename.name + "=" + rename.text + ": the file has no op '" + rename.name +
@@ -169,8 +170,8 @@ void refuse_unknown_implementation(const Host &host, const std::string &impl) {
         }
     }
     if (!impl.empty() && (known.empty() || !cli::is_wanted(known, impl))) {
-        throw cli::Failure("there is nothing to export: none is of '" + impl + "'" + cli::did_you_mean(impl, known) +
-                           "\n'plugin-ls' lists the implementations that are there.");
+        throw cli::Failure("there is nothing to export: no result is of '" + impl + "'" +
+                           cli::did_you_mean(impl, known) + "\n'plugin-ls' lists the available implementations.");
     }
 }
 
@@ -189,7 +190,7 @@ int export_results(const Request &request) {
     const std::string yaml = host.export_tuning(request.subject.op, request.subject.impl);
     if (yaml.ends_with("\nops:\n")) {
         refuse_unknown_implementation(host, request.subject.impl);
-        throw cli::Failure("there is nothing to export: no config is known of the plugins and devices that are there" +
+        throw cli::Failure("there is nothing to export: no config is known for the available plugins and devices" +
                            std::string(request.subject.op.empty() ? "" : ", for this op") +
                            (request.subject.impl.empty() ? "" : ", of '" + request.subject.impl + "'"));
     }
@@ -229,8 +230,9 @@ int convert(const Request &request) {
     std::vector<std::string> nameless;
     const std::string yaml = rename_ops(merged(request.files, &left_out), request.renames, &nameless);
     for (const std::string &op : nameless) {
-        std::cerr << cli::printable(request.files.front()) << ": no op may be called '" << cli::printable(op)
-                  << "': " << op_name_rule << "; --rename " << cli::printable(op) << "=NAME gives it one (left out)\n";
+        std::cerr << cli::printable(request.files.front()) << ": an op cannot be called '" << cli::printable(op)
+                  << "': " << op_name_rule << "; --rename " << cli::printable(op)
+                  << "=NAME gives it another name (left out)\n";
     }
     std::istringstream lines(yaml);
     for (std::string line; std::getline(lines, line);) {

@@ -75,7 +75,7 @@ class HeaderParser {
 
   private:
     [[noreturn]] void fail_here(const std::string &what) const {
-        fail(path_, "malformed .npy header: " + what + " at offset " + std::to_string(position_) + " of it");
+        fail(path_, "malformed .npy header: " + what + " at offset " + std::to_string(position_) + " of the header");
     }
 
     template<typename T>
@@ -184,7 +184,7 @@ std::uint32_t dtype_of(const std::filesystem::path &path, const std::string &des
     if (text.substr(0, 1).find_first_of("<|") == 0 && text.substr(1, 1) == "V")
         fail(path, "dtype '" + descr + "' does not say what its elements are; keep bf16 and fp8 in .safetensors");
     fail(path, "dtype '" + descr +
-                   "' is none of float32, float16, float64, int64, int32, uint8, bool; convert it, for example with "
+                   "' is not one of float32, float16, float64, int64, int32, uint8, bool; convert it, for example with "
                    "x.astype('float32')");
 }
 

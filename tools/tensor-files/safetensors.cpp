@@ -106,8 +106,8 @@ Entry parse_entry(const std::filesystem::path &path, const std::string &name, co
         return number.is_number_unsigned() && number.get<std::uint64_t>() <= INT64_MAX;
     };
     const json &offsets = value["data_offsets"];
-    require(std::all_of(value["shape"].begin(), value["shape"].end(), is_size), "has a dimension that is no size");
-    require(std::all_of(offsets.begin(), offsets.end(), is_size), "has a data offset that is no size");
+    require(std::all_of(value["shape"].begin(), value["shape"].end(), is_size), "has an invalid dimension");
+    require(std::all_of(offsets.begin(), offsets.end(), is_size), "has an invalid data offset");
 
     Entry entry{name, value["dtype"], value["shape"], offsets[0], offsets[1]};
     require(entry.begin <= entry.end, "ends before it begins");
@@ -147,8 +147,8 @@ Index read_index(const std::filesystem::path &path, ByteReader &file) {
     std::uint64_t end = 0;
     for (const Entry &entry : index.entries) {
         if (entry.begin != end)
-            fail(path, "tensor '" + entry.name + "' starts at " + std::to_string(entry.begin) +
-                           " of the data, where the one before it ends at " + std::to_string(end) +
+            fail(path, "tensor '" + entry.name + "' starts at byte " + std::to_string(entry.begin) +
+                           " of the data, but the previous tensor ends at byte " + std::to_string(end) +
                            "; tensors may neither overlap nor leave gaps");
         end = entry.end;
     }

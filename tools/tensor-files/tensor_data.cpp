@@ -36,7 +36,7 @@ std::string_view dtype_name(std::uint32_t dtype) {
 std::uint64_t byte_size(std::uint32_t dtype, std::span<const std::int64_t> shape) {
     std::uint64_t bytes = element_size(dtype);
     if (bytes == 0)
-        throw Error("dtype " + std::to_string(dtype) + " is none that tensor files hold");
+        throw Error("dtype " + std::to_string(dtype) + " is not one that tensor files hold");
     for (std::int64_t dim : shape)
         if (dim < 0)
             throw Error("dimension " + std::to_string(dim) + " is negative");

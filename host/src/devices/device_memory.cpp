@@ -82,14 +82,14 @@ void DeviceAccess::notify(void (*function)(void *argument), void *argument) cons
         throw Error(OPDOCK_UNSUPPORTED,
                     fmt::format("the provider of {} has no stream_callback", devices_.text(device_)));
     }
-    check("asking to be told when work is done", [&] {
+    check("registering a callback for finished work", [&] {
         return table_.stream_callback(&devices_.api(), table_.user_data, device_.device_id, stream_, function,
                                       argument);
     });
 }
 
 DeviceInUse::DeviceInUse(const DeviceAccess &access) : current_(access.devices_.enter(access.device_)) {
-    access.check("making current", [&] { return current_.status(); });
+    access.check("making the device current", [&] { return current_.status(); });
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -100,7 +100,7 @@ DeviceMemory::~DeviceMemory() {
 }
 
 DeviceEvent::DeviceEvent(const DeviceAccess &access) : access_(access) {
-    access_.check("making an event", [&] {
+    access_.check("creating an event", [&] {
         return access_.table_.event_create(&access_.devices_.api(), access_.table_.user_data, access_.device_.device_id,
                                            &event_);
     });

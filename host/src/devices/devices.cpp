@@ -81,7 +81,7 @@ DeviceCount Devices::count(const DeviceProvider &provider) const {
     if (status != OPDOCK_OK) {
         found = {0, take_message(status)};
     } else if (found.count < 0 || found.count > most_devices) {
-        found = {0, fmt::format("its provider counts {} devices; expected 0 to {}", found.count, most_devices)};
+        found = {0, fmt::format("its provider reports {} devices; expected 0 to {}", found.count, most_devices)};
     }
     const std::lock_guard lock(all.mutex);
     return all.answers.counts.try_emplace(&provider, std::move(found)).first->second;
@@ -145,13 +145,13 @@ std::string Devices::missing(DLDevice device) const {
         return {};
     }
     if (provider == nullptr) {
-        return fmt::format("there is no device {}: no plugin counts devices of this type, and an index is below {}",
+        return fmt::format("there is no device {}: no plugin reports devices of this type, and indices are below {}",
                            text(device), there.count);
     }
     if (provider->plugin.empty()) {
-        return fmt::format("there is no device {}: memory of the CPU is that of {}:0", text(device), provider->type);
+        return fmt::format("there is no device {}: CPU memory belongs to {}:0", text(device), provider->type);
     }
-    return fmt::format("there is no device {}: plugin '{}' counts {}{}", text(device), provider->plugin,
+    return fmt::format("there is no device {}: plugin '{}' reports {}{}", text(device), provider->plugin,
                        counted(static_cast<std::uint64_t>(there.count), "device"),
                        there.reason.empty() ? "" : " (" + there.reason + ")");
 }
@@ -187,7 +187,7 @@ void Devices::check(DLDevice device) const {
     const auto found = all.lost.find(device_key(device));
     if (found != all.lost.end()) {
         throw Error(OPDOCK_DEVICE_LOST,
-                    fmt::format("device {} was lost and nothing more is tried on it: {}", text(device), found->second));
+                    fmt::format("device {} was lost and is no longer used: {}", text(device), found->second));
     }
 }
 

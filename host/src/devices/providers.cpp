@@ -108,7 +108,8 @@ opdock_status cpu_free(const opdock_host_api * /*host*/, void * /*user_data*/, i
 opdock_status cpu_copy(const opdock_host_api *host, void * /*user_data*/, void *to, DLDevice to_device,
                        const void *from, DLDevice from_device, uint64_t bytes, void * /*stream*/) {
     if (to_device.device_type != kDLCPU || from_device.device_type != kDLCPU) {
-        return host->fail(host, OPDOCK_UNSUPPORTED, "the cpu copies between cpu memory only; ask the other device");
+        return host->fail(host, OPDOCK_UNSUPPORTED,
+                          "the cpu copies only between cpu memory; let the other device copy");
     }
     std::memcpy(to, from, bytes);
     return OPDOCK_OK;
@@ -324,8 +325,7 @@ DLDevice parse_device(const DeviceProviders &providers, std::string_view text) {
         types += (types.empty() ? "" : ", ") + provider->type;
     }
     throw Error(OPDOCK_INVALID_ARGUMENT,
-                fmt::format("'{}' names no device: expected TYPE or TYPE:INDEX with a type that "
-                            "a plugin provides ({})",
+                fmt::format("'{}' is not a device: expected TYPE or TYPE:INDEX with a type that a plugin provides ({})",
                             text, types));
 }
 

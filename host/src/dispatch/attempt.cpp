@@ -63,7 +63,7 @@ opdock_status Attempt::declined(const std::string &why) {
 opdock_status Attempt::check_limits(const CallShape &shape) {
     if (!fits) {
         return declined(
-            fmt::format("it knows the shorter signature {}, and the call uses more", implementation.form->text));
+            fmt::format("it implements the shorter signature {}, but the call uses more", implementation.form->text));
     }
     if ((implementation.required_flags & OPDOCK_IMPL_NEEDS_CONTIGUOUS) != 0) {
         for (uint32_t p = 0; p < shape.signature->n_params(); ++p) {

@@ -169,9 +169,10 @@ PolicyStack CallHost::effective_policy() const {
 
 void CallHost::refuse_when_frozen(const char *what) const {
     if (is_frozen()) {
-        throw Error(OPDOCK_FROZEN, fmt::format("the host is frozen, so that nothing can {}.\nDo it before "
-                                               "opdock_freeze, or open another host.",
-                                               what));
+        throw Error(
+            OPDOCK_FROZEN,
+            fmt::format("the host is frozen, so nothing can {}.\nDo it before opdock_freeze, or open another host.",
+                        what));
     }
 }
 

@@ -82,7 +82,7 @@ opdock_status prepare_part(const opdock_problem *from, const char *op, const opd
         std::unique_ptr<Prepared> prepared = prepare(host.op(op), full_args(*args), nullptr);
         if (!same_device(prepared->problem->device, from->device)) {
             throw Error(OPDOCK_INVALID_ARGUMENT,
-                        fmt::format("op '{}': its tensors are on {}, and those of the op that it is a part of on {}",
+                        fmt::format("op '{}': its tensors are on {}, but those of the op that contains it are on {}",
                                     op, host.devices().text(prepared->problem->device),
                                     host.devices().text(from->device)));
         }

@@ -34,8 +34,8 @@ class Deployment::Asking {
     Asking &operator=(const Asking &) = delete;
 
     bool is_refused() const { return !lock_.owns_lock(); }
-    static constexpr const char *refused = "available() or device_init() of another implementation made the call while "
-                                           "a thread asked this one";
+    static constexpr const char *refused =
+        "available() or device_init() of another implementation made the call while a thread was querying this one";
 
   private:
     std::unique_lock<std::mutex> lock_;
@@ -71,10 +71,10 @@ Availability Deployment::known_availability() const {
 
 Availability Deployment::ask_availability() {
     if ((thread_state().flags & ThreadState::registering) != 0) { // for example by asking for an explanation
-        return {Availability::no, "a plugin's entry must not call ops: it only says what the plugin brings"};
+        return {Availability::no, "a plugin's entry must not call ops: it only registers what the plugin provides"};
     }
     if (asker_ == std::this_thread::get_id()) {
-        return {Availability::no, "its available() or device_init() made the call, and must not call its own op"};
+        return {Availability::no, "its available() or device_init() made the call, but must not call its own op"};
     }
     if (DeferredPlugin *plugin = implementation_.deferred) {
         if (const Rejection *rejection = plugin->open()) {

@@ -30,9 +30,10 @@ Error with_cpu_hint(const CallHost &host, const OpEntry &op, const OpPolicy &pol
     if (there.chain.empty() || policy.required_beyond(there.policy) != nullptr) {
         return why;
     }
-    return {why.status(), fmt::format("{}\nOn the CPU {} would serve it, on copies, with fallback_to_cpu "
-                                      "(PLUGIN_FALLBACK_TO_CPU=1).",
-                                      why.what(), there.chain.front().impl_id)};
+    return {why.status(),
+            fmt::format(
+                "{}\nWith fallback_to_cpu (PLUGIN_FALLBACK_TO_CPU=1), {} would serve the call on the CPU, on copies.",
+                why.what(), there.chain.front().impl_id)};
 }
 
 // Makes a call on the CPU that nothing on the device serves, if the policy allows it; otherwise throws `why`.
@@ -47,8 +48,8 @@ opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, c
         throw policy.value(settings::strict) ? why : with_cpu_hint(host, op, policy, bound, why);
     }
     const auto refused = [&](const std::string &because) {
-        return Error(why.status(), fmt::format("{}\nNor is it run on the CPU (fallback_to_cpu, {}): {}.", why.what(),
-                                               policy.source(settings::fallback_to_cpu), because));
+        return Error(why.status(), fmt::format("{}\nThe call does not run on the CPU either (fallback_to_cpu, {}): {}.",
+                                               why.what(), policy.source(settings::fallback_to_cpu), because));
     };
     if (policy.value(settings::strict)) {
         throw refused("strict is set (" + policy.source(settings::strict) + ")");
@@ -58,7 +59,7 @@ opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, c
     }
     if (const auto *required = policy.required_beyond(host.effective_policy().effective(op.name, "cpu", 0))) {
         throw refused(required->source +
-                      " asks for contracts that nothing asks for on the CPU; require them there too");
+                      " requires contracts that are not required on the CPU; require them there too");
     }
     host.note_cpu_fallback(op.name, bound.device, policy.source(settings::fallback_to_cpu), why.what());
     const CatalogOp &declared = host.catalog().declared(op.name);

@@ -244,15 +244,14 @@ std::string failed_run_text(const Prepared &prepared, opdock_status status) {
                                     prepared.attempt->implementation.impl_id, status_text(status));
     Tenancy *const tenancy = prepared.attempt->implementation.tenancy.get();
     if (status == OPDOCK_UNSUPPORTED && Tenancy::Visit(tenancy).is_refused()) {
-        text += "\nPrepare the call again, for what serves it now.";
+        text += "\nPrepare the call again to use what serves it now.";
     } else if (status == OPDOCK_UNSUPPORTED) {
         // On one line, so that a caller who knows the remedy can leave it out.
-        text +=
-            fmt::format("\n'{}' let this call be prepared and declines it only now, so that each run fails. Call the "
-                        "op without preparing it, which goes on to the next implementation, or prepare it with a "
-                        "policy that chooses another one. Its vendor can decline such calls in `supports`, which "
-                        "is asked before.",
-                        prepared.attempt->implementation.impl_id);
+        text += fmt::format(
+            "\n'{}' accepted the call when it was prepared but declines to run it, so each run fails. Call the op "
+            "without preparing it, which tries the next implementation, or prepare it with a policy that chooses "
+            "another implementation. The vendor can decline such calls in `supports`, which is called earlier.",
+            prepared.attempt->implementation.impl_id);
     }
     return text;
 }
@@ -261,7 +260,7 @@ opdock_status run_incomplete(const Prepared &prepared, const opdock_call &call) 
     const Uncancellable host_work;
     if (call.n_data != prepared.n_data) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
-                    fmt::format("op '{}': the call was prepared with {}, and {} given", prepared.shape->signature->name,
+                    fmt::format("op '{}': the call was prepared with {}, but {} given", prepared.shape->signature->name,
                                 prepared.n_data == 1 ? "1 tensor" : fmt::format("{} tensors", prepared.n_data),
                                 call.n_data == 1 ? "1 pointer is" : fmt::format("{} pointers are", call.n_data)));
     }

@@ -235,9 +235,8 @@ std::shared_ptr<const Chain> CallHost::chain_for(const Target &target, DLDevice 
         }
         const Availability answer = there.ask_availability();
         if (there.known_availability().answer == Availability::unknown) { // asking is impossible on this thread now
-            throw Error(OPDOCK_INVALID_ARGUMENT,
-                        fmt::format("op '{}': '{}' cannot be asked whether it is available: {}", op.name, head.impl_id,
-                                    answer.reason));
+            throw Error(OPDOCK_INVALID_ARGUMENT, fmt::format("op '{}': cannot determine whether '{}' is available: {}",
+                                                             op.name, head.impl_id, answer.reason));
         }
     }
     Ledger &book = ledger();

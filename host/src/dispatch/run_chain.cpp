@@ -104,7 +104,7 @@ bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, bool ran, c
     if (status == OPDOCK_DEVICE_LOST) {
         const std::string launches = recent_launches(run.thread, run.host, run.memo.shape.device);
         const std::string remark =
-            launches.empty() ? "" : "Launched last, on this thread, any of which may be the cause: " + launches;
+            launches.empty() ? "" : "The last launches on this thread, any of which may be the cause: " + launches;
         *result = fail_call(run, status, attempt, reason, remark);
         run.host.lose_device(run.memo.shape.device, run.thread.error);
         return false;
@@ -120,7 +120,7 @@ bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, bool ran, c
     }
     if (run.memo.shape.signature->writes_inputs() || run.pointers.aliased) {
         *result = fail_call(run, status, attempt, reason,
-                            "Nothing else is tried because the op writes an input, which may be half written.");
+                            "Nothing else is tried because the op writes an input, which may be partly written.");
         return false;
     }
     return true;
@@ -198,8 +198,9 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             return result;
         }
         if (run.host.devices().is_capturing(memo.shape.device, run.args.stream)) {
-            return fail_call(run, status, attempt, reason,
-                             "Nothing else is tried because the stream is being captured; prepare the call before.");
+            return fail_call(
+                run, status, attempt, reason,
+                "Nothing else is tried because the stream is being captured; prepare the call before the capture.");
         }
         failures.push_back({attempt.implementation.impl_id, fmt::format("{}: {}", status_text(status), reason)});
         run.fallback = run.fallback.value_or(fallback_after(outcome));

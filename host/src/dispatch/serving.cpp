@@ -228,7 +228,7 @@ void CallHost::lose_device(DLDevice device, const std::string &message) {
         const std::lock_guard lock(book.mutex);
         publish(book); // no call may match a memo any more
     }
-    log_.error(fmt::format("Device {} is lost; nothing more is tried on it. {}", devices_.text(device), message));
+    log_.error(fmt::format("Device {} is lost and is no longer used. {}", devices_.text(device), message));
 }
 
 void CallHost::note_cpu_fallback(const std::string &op, DLDevice device, const std::string &source,
@@ -240,8 +240,8 @@ void CallHost::note_cpu_fallback(const std::string &op, DLDevice device, const s
             return;
         }
     }
-    log_.warning(fmt::format("Op '{}' of {} is run on the CPU, as fallback_to_cpu has it ({}); each call copies its "
-                             "tensors there and back.\n{}",
+    log_.warning(fmt::format("Op '{}' of {} runs on the CPU because of fallback_to_cpu ({}); each call copies its "
+                             "tensors to the CPU and back.\n{}",
                              op, devices_.text(device), source, why));
 }
 
@@ -279,7 +279,7 @@ uint64_t CallHost::served_count(const char *op, const char *impl_id) const {
 
 void CallHost::reset_health(const char *op, const char *impl_id) {
     op = expect_implementation(op, impl_id);
-    refuse_when_frozen("change who serves");
+    refuse_when_frozen("change which implementation serves");
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     bool changed = false;
@@ -296,7 +296,7 @@ void CallHost::reset_health(const char *op, const char *impl_id) {
 }
 
 void CallHost::refresh_availability() {
-    refuse_when_frozen("change who serves");
+    refuse_when_frozen("change which implementation serves");
     Ledger &book = ledger();
     std::vector<std::pair<Deployment *, Availability>> answers;
     const Devices::Answers before = devices_.forget();

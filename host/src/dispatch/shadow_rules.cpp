@@ -22,13 +22,13 @@ void parse_how(std::string_view text, const Place &place, std::size_t offset, Sh
         return;
     }
     if (word != drop && comma < text.size()) {
-        reject(place, offset + comma + 1, "expected 'drop' or nothing behind the rate, found " + quote(word));
+        reject(place, offset + comma + 1, "expected 'drop' or nothing after the rate, found " + quote(word));
     }
     const std::string_view rate = trimmed(text.substr(0, comma));
     const std::string_view number = rate.starts_with("1/") ? rate.substr(2) : "";
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), rule.one_in);
     if (number.empty() || error != std::errc() || end != number.data() + number.size() || rule.one_in == 0) {
-        reject(place, offset, "expected a rate such as 1/1000 behind '@', found " + quote(rate));
+        reject(place, offset, "expected a rate such as 1/1000 after '@', found " + quote(rate));
     }
 }
 

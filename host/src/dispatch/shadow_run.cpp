@@ -71,7 +71,7 @@ ShadowRun::ShadowRun(const Attempt &attempt, const opdock_call &call, bool may_b
     : host_(attempt.host), attempt_(attempt) {
     const opdock_problem &problem = attempt.problem;
     if (!attempt.map.empty()) {
-        refuse("'" + attempt.implementation.impl_id + "' knows a shorter signature of the op");
+        refuse("'" + attempt.implementation.impl_id + "' implements a shorter signature of the op");
     }
     if (host_.devices().is_capturing(problem.device, call.stream)) {
         refuse("the stream is being captured");
@@ -230,9 +230,9 @@ void ShadowRun::run_shadow(const Bound &copied) {
         }
         tried += fmt::format("; '{}': {}", link.implementation->impl_id, why);
     }
-    refuse(tried.empty()
-               ? "nothing but itself is registered for the CPU in the order " + order_text(attempt_.shadow.rule->order)
-               : "no shadow takes the call" + tried);
+    refuse(tried.empty() ? "no other implementation for the CPU is registered in the order " +
+                               order_text(attempt_.shadow.rule->order)
+                         : "no shadow accepts the call" + tried);
 }
 
 bool ShadowRun::run(const Link &link, const CallShape &shape, const Bound &copied, std::string *why) {

@@ -48,13 +48,13 @@ opdock_status Workspace::provide(std::string *reason) {
     }
     const std::string &impl_id = attempt_.implementation.impl_id;
     if (args_.workspace_size < needed) {
-        *reason = fmt::format("the workspace given has {}; '{}' needs {}", counted(args_.workspace_size, "byte"),
+        *reason = fmt::format("the given workspace has {}; '{}' needs {}", counted(args_.workspace_size, "byte"),
                               impl_id, needed);
         return OPDOCK_INVALID_ARGUMENT;
     }
     if (reinterpret_cast<uintptr_t>(args_.workspace) % alignment != 0) {
         *reason =
-            fmt::format("the workspace given is at {}; it has to be aligned to {} bytes", args_.workspace, alignment);
+            fmt::format("the given workspace is at {}; it must be aligned to {} bytes", args_.workspace, alignment);
         return OPDOCK_INVALID_ARGUMENT;
     }
     memory_ = args_.workspace;
@@ -69,11 +69,11 @@ opdock_status Workspace::allocate(std::string *reason) {
     std::string why;
     if (allocator.allocate != nullptr) {
         memory_ = allocator.allocate(allocator.user_data, device, args_.stream, bytes);
-        why = "the program's allocator gave none";
+        why = "the program's allocator returned none";
     } else if (host_.devices().is_capturing(device, args_.stream)) {
         // The graph would write to memory that was returned to the provider at capture.
-        *reason = fmt::format("it needs a workspace of {} bytes, and the stream is being captured: the caller has to "
-                              "give one that lives as long as the graph (opdock_args.workspace)",
+        *reason = fmt::format("it needs a workspace of {} bytes, but the stream is being captured: the caller must "
+                              "pass a workspace that lives as long as the graph (opdock_args.workspace)",
                               bytes);
         return OPDOCK_INVALID_ARGUMENT;
     } else if ((provider_ = find_provider(host_.devices().providers(), device.device_type)) != nullptr) {
@@ -87,7 +87,7 @@ opdock_status Workspace::allocate(std::string *reason) {
         }
         why = take_message(returned);
     } else {
-        why = "no plugin provides memory of this type of device";
+        why = "no plugin provides memory for this device type";
     }
     if (memory_ == nullptr) {
         *reason = fmt::format("no memory for a workspace of {} bytes: {}", bytes, why);

@@ -38,12 +38,12 @@ std::vector<Entry> read_list(const std::string &path, std::string &error) {
     posix_acl_xattr_header header = {};
     posix_acl_xattr_entry entry = {};
     if (size < sizeof header || (size - sizeof header) % sizeof entry != 0) {
-        error = "it is of a version that is not known";
+        error = "its version is unknown";
         return {};
     }
     std::memcpy(&header, bytes.data(), sizeof header);
     if (le32toh(header.a_version) != POSIX_ACL_XATTR_VERSION) {
-        error = "it is of a version that is not known";
+        error = "its version is unknown";
         return {};
     }
     for (std::size_t at = sizeof header; at < size; at += sizeof entry) {
@@ -62,7 +62,7 @@ std::string writer_of_group_class(const std::string &path, const struct stat &st
     std::string error;
     std::vector<Entry> entries = read_list(path, error);
     if (!error.empty()) {
-        return fmt::format("whoever its access control list names, which cannot be read ({}),", error);
+        return fmt::format("any user in its access control list, which cannot be read ({}),", error);
     }
     if (entries.empty()) {
         entries.push_back({ACL_GROUP_OBJ, true, 0});

@@ -46,7 +46,7 @@ std::string read_bounded_file(const std::string &path, opdock_status status, std
             const auto line = std::count(text.begin(), text.end(), '\n') + 1;
             const std::size_t column = text.size() - (text.rfind('\n') + 1) + 1; // npos + 1 is 0
             throw Error(status, path + ":" + std::to_string(line) + ":" + std::to_string(column) +
-                                    ": the file goes on after " + std::to_string(most_bytes) + " bytes; shorten it");
+                                    ": the file is longer than " + std::to_string(most_bytes) + " bytes; shorten it");
         }
     }
 }

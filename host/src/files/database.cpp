@@ -126,22 +126,23 @@ void check_files(const std::string &path) {
             continue; // does not exist yet
         }
         if (!S_ISREG(status.st_mode)) {
-            throw DatabaseError(fmt::format("'{}' is no regular file; remove it, or name another database", file));
+            throw DatabaseError(
+                fmt::format("'{}' is not a regular file; remove it, or specify another database", file));
         }
         if (status.st_uid != own_user() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-            throw DatabaseError(fmt::format("'{}' belongs to somebody else, or others may write to it", file));
+            throw DatabaseError(fmt::format("'{}' belongs to another user, or other users may write to it", file));
         }
         // SQLite writes to a journal through a hard link as through a symbolic link. For the database itself hard links
         // are harmless: that file is known to be a database.
         if (*suffix != '\0' && status.st_nlink > 1) {
-            throw DatabaseError(fmt::format("'{}' has another name too (a hard link); remove it", file));
+            throw DatabaseError(fmt::format("'{}' has a second name (a hard link); remove that name", file));
         }
         std::array<unsigned char, 1> first{};
         (void)read_begin(file, first);
     }
     if (const std::string journal = path + "-journal"; names_other_journal(journal)) {
         throw DatabaseError(
-            fmt::format("'{}' names a file that SQLite would delete, and is not opdock's; remove it", journal));
+            fmt::format("'{}' is not a file of opdock, and names a file that SQLite would delete; remove it", journal));
     }
 }
 
@@ -197,10 +198,10 @@ bool is_strangers(const std::string &path, const DatabaseFormat &format) {
 }
 
 [[noreturn]] void refuse_strangers(const std::string &path) {
-    throw DatabaseError(fmt::format("'{}' is no database of opdock's for this, and was left as it is.\nExpected a file "
-                                    "that opdock made, an empty one or none. Name another, or delete it if nobody "
-                                    "needs it",
-                                    path));
+    throw DatabaseError(
+        fmt::format("'{}' is not an opdock database of this kind; the file was not changed.\nExpected a file made by "
+                    "opdock, an empty file or none. Specify another file, or delete this one if nobody needs it",
+                    path));
 }
 
 void fill(SQLite::Database &database, const std::string &path, const DatabaseFormat &format) {
@@ -309,8 +310,8 @@ bool set_aside(const std::string &path, const Notice &notice) {
         }
     }
     if (moved) { // otherwise another process was faster, and reports it
-        notice(fmt::format("'{}' was damaged or of another version of opdock, and is '{}' now. A new one is made; "
-                           "delete the old one if nobody wants to look into it",
+        notice(fmt::format("'{}' was damaged or from another version of opdock, and was renamed to '{}'. A new one is "
+                           "created; delete the old one unless you still need it for analysis",
                            path, aside));
     }
     return moved;
@@ -341,8 +342,8 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
         refuse_strangers(path);
     }
     if (is_too_large(path) && (format.stranger == Stranger::refuse || !set_aside(path, notice))) {
-        throw DatabaseError(fmt::format("'{}' is not read: it has more than {} MiB with its journals. Expected a file "
-                                        "that opdock made; move it away, and a new one is made",
+        throw DatabaseError(fmt::format("'{}' is not read: with its journals it is larger than {} MiB. Expected a file "
+                                        "made by opdock; move it away, and opdock creates a new one",
                                         path, most_database_bytes >> 20));
     }
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_milliseconds);
@@ -368,7 +369,7 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
             }
         }
         if (attempt > 0) {
-            throw DatabaseError(fmt::format("'{}' is damaged and cannot be set aside, or cannot be read", path));
+            throw DatabaseError(fmt::format("'{}' cannot be read, or is damaged and cannot be set aside", path));
         }
         set_aside_if_damaged(path, notice);
     }

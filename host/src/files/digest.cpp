@@ -42,7 +42,7 @@ Digest sha256_of(const PluginFile &file) {
     prepare_sodium();
     if (file.size() == 0) { // many files of /proc report 0 whatever they contain
         throw Rejected(RejectCode::truncated,
-                       fmt::format("'{}' is empty, or has no size.\nName a plugin.", file.name()));
+                       fmt::format("'{}' is empty, or has no size.\nSpecify a plugin.", file.name()));
     }
     crypto_hash_sha256_state state;
     crypto_hash_sha256_init(&state);

@@ -95,15 +95,15 @@ HeldFile HeldDirectories::follow(std::filesystem::path file) {
         }
         if (links == most_links || length == static_cast<ssize_t>(target.size())) {
             throw Rejected(RejectCode::unreadable,
-                           fmt::format("'{}' is a link that leads to more than {} others, or to a name that is too "
-                                       "long.\nName the file itself.",
+                           fmt::format("'{}' is a link that leads through more than {} other links, or to a name that "
+                                       "is too long.\nSpecify the file itself.",
                                        held.name, most_links));
         }
         const std::string_view leads_to(target.data(), static_cast<std::size_t>(length));
         if (leads_to.find('\n') != std::string_view::npos) {
-            throw Rejected(
-                RejectCode::bad_name,
-                fmt::format("'{}' is a link to {}, a name that ends a line; rename it.", held.name, quote(leads_to)));
+            throw Rejected(RejectCode::bad_name,
+                           fmt::format("'{}' is a link to {}, a name that contains a line break; rename it.", held.name,
+                                       quote(leads_to)));
         }
         // An absolute target replaces the folder.
         file = std::filesystem::path(held.directory->path()) / leads_to;

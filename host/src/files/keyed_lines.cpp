@@ -31,7 +31,7 @@ std::string_view KeyedLines::next_line() {
         fail(at_ == text_.size() ? "the file ends too early" : "the file ends in the middle of this line");
     }
     if (end - at_ > longest_line) {
-        fail("a line of " + std::to_string(end - at_) + " characters; at most " + std::to_string(longest_line) +
+        fail("a line has " + std::to_string(end - at_) + " characters; at most " + std::to_string(longest_line) +
              " are allowed");
     }
     const std::string_view line = text_.substr(at_, end - at_);

@@ -16,8 +16,8 @@ namespace {
 // Detects that others could replace the folder, or have done so: their link may lead to a folder of ours.
 std::string fault_of_way_to(const std::string &folder) {
     const auto fault = PathRules().judge_folder(folder, PathRules::Missing::is_fine);
-    return fault ? fmt::format("somebody else could put another in place of the folder '{}': {}; use another folder, "
-                               "or run `{}` if nobody did",
+    return fault ? fmt::format("another user could replace the folder '{}': {}; use another folder, or run `{}` if "
+                               "nobody replaced it",
                                folder, fault->what, fault->remedy)
                  : std::string();
 }
@@ -27,23 +27,23 @@ std::string fault_of_way_to(const std::string &folder) {
 std::string fault_of_own_folder(const std::string &folder) {
     struct stat status = {};
     if (::stat(folder.c_str(), &status) != 0) {
-        return ::lstat(folder.c_str(), &status) == 0 ? fmt::format("the link '{}' leads to nothing", folder)
+        return ::lstat(folder.c_str(), &status) == 0 ? fmt::format("the target of the link '{}' does not exist", folder)
                                                      : std::string();
     }
     if (!S_ISDIR(status.st_mode)) {
-        return fmt::format("'{}' is no folder", folder);
+        return fmt::format("'{}' is not a folder", folder);
     }
     if (status.st_uid != own_user()) {
-        return fmt::format("the folder '{}' belongs to user {}, and not to user {}, who runs this process", folder,
+        return fmt::format("the folder '{}' belongs to user {}, not to user {}, who runs this process", folder,
                            status.st_uid, ::geteuid());
     }
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return fmt::format("others may write to the folder '{}' (mode {:04o}), so that what lies in it cannot be "
-                           "trusted; {}",
-                           folder, status.st_mode & 07777u,
-                           (status.st_mode & S_ISVTX) != 0 // shared by all users, such as /tmp
-                               ? "use a folder that its user alone may write to"
-                               : fmt::format("run `chmod go-w {}` if they did not", folder));
+        return fmt::format(
+            "other users may write to the folder '{}' (mode {:04o}), so its contents cannot be trusted; {}", folder,
+            status.st_mode & 07777u,
+            (status.st_mode & S_ISVTX) != 0 // shared by all users, such as /tmp
+                ? "use a folder that only its owner may write to"
+                : fmt::format("run `chmod go-w {}` if nobody else wrote to it", folder));
     }
     return fault_of_way_to(folder);
 }
@@ -62,12 +62,13 @@ std::string make_own_folder(const std::string &folder) {
         if (::mkdir(part.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
             const int code = errno; // a read-only disk reports EROFS even if the folder exists
             if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-                return fmt::format("the folder '{}' cannot be made: {}", folder, std::generic_category().message(code));
+                return fmt::format("the folder '{}' cannot be created: {}", folder,
+                                   std::generic_category().message(code));
             }
         }
     }
     if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-        return fmt::format("'{}' is no folder", folder);
+        return fmt::format("'{}' is not a folder", folder);
     }
     return fault_of_own_folder(folder);
 }

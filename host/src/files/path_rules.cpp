@@ -61,7 +61,7 @@ std::optional<PathRules::Fault> not_looked_at(const std::string &path, int code)
         return std::nullopt;
     }
     return PathRules::Fault{
-        path, fmt::format("'{}' cannot be looked at: {}", visible_line(path), std::generic_category().message(code)),
+        path, fmt::format("'{}' cannot be inspected: {}", visible_line(path), std::generic_category().message(code)),
         fmt::format("ls -ld {}", for_shell(path))};
 }
 
@@ -126,19 +126,18 @@ std::optional<PathRules::Fault> PathRules::judge_status(const std::string &path,
         return Fault{
             path,
             user_ == static_cast<uid_t>(-1)
-                ? fmt::format("{} belongs to user {}, as everybody does whom this user namespace has no number "
-                              "for",
-                              subject, status.st_uid)
-                : fmt::format("{} belongs to user {}, and neither to root nor to user {}, who runs this process",
-                              subject, status.st_uid, user_),
+                ? fmt::format(
+                      "{} belongs to user {}, which stands for all users without a number in this user namespace",
+                      subject, status.st_uid)
+                : fmt::format("{} belongs to user {}, not to root or to user {}, who runs this process", subject,
+                              status.st_uid, user_),
             fmt::format("chown {} {}", S_ISLNK(status.st_mode) ? "-h root" : "root", for_shell(path)), is_file};
     }
     if (S_ISLNK(status.st_mode) && is_magic(path)) {
-        return Fault{path,
-                     fmt::format("{} need not lead where it says, as it belongs to /proc, so that nobody can tell who "
-                                 "may write there",
-                                 subject),
-                     fmt::format("readlink -f {}", for_shell(path))};
+        return Fault{
+            path,
+            fmt::format("{} belongs to /proc and may lead elsewhere, so it is unknown who may write there", subject),
+            fmt::format("readlink -f {}", for_shell(path))};
     }
     if (S_ISLNK(status.st_mode) || (sticky_is_fine && (status.st_mode & S_ISVTX) != 0)) {
         return std::nullopt; // permissions of links are meaningless

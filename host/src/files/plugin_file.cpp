@@ -40,9 +40,10 @@ PluginFile::PluginFile(int directory, const char *path, std::string name, int fl
     }
     struct stat status {};
     if (::fstat(descriptor_.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-        throw Rejected(RejectCode::not_regular_file, fmt::format("'{}' is not a regular file.\n"
-                                                                 "Name a shared object, or a folder that holds some.",
-                                                                 name_));
+        throw Rejected(RejectCode::not_regular_file,
+                       fmt::format("'{}' is not a regular file.\n"
+                                   "Specify a shared object, or a folder that contains shared objects.",
+                                   name_));
     }
     identity_ = identity_of(status);
     if (size() > largest_file) {

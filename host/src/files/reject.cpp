@@ -60,7 +60,7 @@ std::string to_text(const Rejection &rejection) {
 
 Rejection changed_since_judged(const std::filesystem::path &path) {
     return {RejectCode::file_changed, path,
-            fmt::format("'{}' was changed or replaced after it was judged, so it is not used.\n"
+            fmt::format("'{}' was changed or replaced after it was checked, so it is not used.\n"
                         "Install plugins by renaming them into place, then open the host again.",
                         path.filename().string())};
 }

@@ -31,8 +31,8 @@ enum class RejectFate {
     X(unsafe_memory, 9, reject, "asks for memory that makes attacks easier")                                           \
     /* Its note. */                                                                                                    \
     X(no_note, 10, reject, "a shared object without opdock's note")                                                    \
-    X(malformed_note, 11, reject, "opdock's note cannot be understood")                                                \
-    X(abi_mismatch, 12, reject, "built for an ABI this host does not have")                                            \
+    X(malformed_note, 11, reject, "opdock's note is malformed")                                                        \
+    X(abi_mismatch, 12, reject, "built for an ABI this host does not support")                                         \
     X(cpu_feature_missing, 13, reject, "needs a CPU feature this machine lacks")                                       \
     /* Skipped although nothing is wrong with them. */                                                                 \
     X(shadowed, 15, skip, "a plugin of the same id was found earlier")                                                 \
@@ -50,36 +50,36 @@ enum class RejectFate {
     X(duplicate, 32, reject, "registers the same thing twice")                                                         \
     X(conflict, 33, reject, "registers what another plugin registered before")                                         \
     X(null_kernel, 34, reject, "an implementation without a kernel")                                                   \
-    X(bad_name, 35, reject, "a name that is empty, too long or has characters names may not have")                     \
+    X(bad_name, 35, reject, "a name that is empty, too long or has invalid characters")                                \
     X(bad_signature, 36, reject, "a signature that cannot be parsed")                                                  \
-    X(signature_conflict, 37, reject, "declares an op unlike another plugin does")                                     \
+    X(signature_conflict, 37, reject, "declares an op differently than another plugin")                                \
     X(op_undeclared, 38, reject, "implements an op it does not declare")                                               \
-    X(bad_field, 39, reject, "a field of a registration has a value it may not have")                                  \
+    X(bad_field, 39, reject, "a field of a registration has an invalid value")                                         \
     X(unknown_required_flag, 40, reject, "requires something this host does not know")                                 \
     X(too_many_registrations, 41, reject, "registers more than a host keeps")                                          \
     /* In strict mode only. */                                                                                         \
     X(tune_file_wrong, 42, reject, "its tune file is wrong")                                                           \
     /* Its code, when it is tried in a process of its own. */                                                          \
     X(probe_died, 50, quarantine, "its code ended the process that tried it")                                          \
-    X(probe_timed_out, 51, quarantine, "its code did not come to an end")                                              \
+    X(probe_timed_out, 51, quarantine, "its code did not finish")                                                      \
     X(probe_unreadable, 52, reject, "the record of its registration cannot be read")                                   \
     /* Opening it for real, after it was scanned. */                                                                   \
-    X(registration_changed, 53, reject, "registers something else than when it was scanned")                           \
+    X(registration_changed, 53, reject, "registers something other than when it was scanned")                          \
     X(file_changed, 54, reject, "changed while it was loaded")                                                         \
     X(host_died, 55, quarantine, "processes ended while they opened it")                                               \
-    X(probe_stopped, 56, reject, "the process that tried it got a signal to stop")                                     \
+    X(probe_stopped, 56, reject, "the process that tried it received a signal to stop")                                \
     /* In strict mode, and where trust is required. */                                                                 \
     X(probe_unusable, 57, reject, "it could not be tried")                                                             \
     /* Trust is judged before anything of the file is read; that of its libraries once its headers were. */            \
-    X(unsafe_place, 60, reject, "others may write to it, or it belongs to somebody else")                              \
-    X(unsigned_, 61, reject, "neither signed nor listed where trust is required")                                      \
-    X(signature_invalid, 62, reject, "its signature does not hold")                                                    \
+    X(unsafe_place, 60, reject, "other users may write to it, or it belongs to another user")                          \
+    X(unsigned_, 61, reject, "neither signed nor listed, but trust is required")                                       \
+    X(signature_invalid, 62, reject, "its signature is invalid")                                                       \
     X(untrusted_key, 63, reject, "signed with a key that is not trusted")                                              \
     /* Both only in strict mode, and where trust is required. */                                                       \
-    X(unsafe_search, 64, reject, "would take libraries from the working directory, or from nobody knows where")        \
-    X(unsafe_library, 65, reject, "others may put code into a library that it needs")                                  \
+    X(unsafe_search, 64, reject, "would load libraries from the working directory, or from an unknown place")          \
+    X(unsafe_library, 65, reject, "other users may put code into a library that it needs")                             \
     X(bad_soname, 66, reject, "its name as a library is a path")                                                       \
-    X(no_proc, 67, reject, "/proc is not there, through which plugins are opened")
+    X(no_proc, 67, reject, "/proc, through which plugins are opened, is missing")
 
 #define OPDOCK_REJECT_CODE(name, number, ...) name = (number),
 enum class RejectCode { OPDOCK_REJECT_CODES(OPDOCK_REJECT_CODE) };
@@ -96,8 +96,8 @@ bool is_quarantine(RejectCode code);
 
 // The end of a quarantine message. It is stored, and also shown by tools that try the file again.
 inline constexpr std::string_view quarantine_text =
-    "\nHosts do not try it again until the file changes; each `plugin-ls --rescan` and each plugin-check of the file "
-    "does. Mend the plugin, or tell its vendor.";
+    "\nHosts do not try it again until the file changes; `plugin-ls --rescan` and plugin-check of the file do so each "
+    "time. Fix the plugin, or report it to its vendor.";
 
 // In ascending order of their numbers.
 std::vector<RejectCode> all_reject_codes();

@@ -45,7 +45,8 @@ std::string replace_pieces(const std::string &path, std::span<const std::string_
     };
     struct stat status = {};
     if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-        return fmt::format("'{}' is not written: it is no regular file; name a file, or a name that is free", path);
+        return fmt::format("'{}' is not written: it is not a regular file; specify a regular file or an unused name",
+                           path);
     }
     const std::string fresh = fmt::format("{}.new-{}", path, ::gettid());
     const Descriptor file = new_file(fresh, mode);

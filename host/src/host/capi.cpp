@@ -105,7 +105,8 @@ opdock::core::HostOptions options_of(const opdock_options *given) {
         throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.flags has bits that this host does not know");
     }
     if ((known.allocate_workspace == nullptr) != (known.free_workspace == nullptr)) {
-        throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options: allocate_workspace and free_workspace come together");
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    "opdock_options: set both allocate_workspace and free_workspace, or neither");
     }
     if (known.prefix != nullptr) {
         options.prefix = known.prefix;
@@ -229,7 +230,7 @@ opdock_status opdock_infer_outputs(opdock_op *op, const opdock_args *args, opdoc
     return guarded([&] {
         if (spec_size < sizeof *specs) {
             throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_infer_outputs: spec_size is smaller than any "
-                                                 "opdock_tensor_spec; it is sizeof(opdock_tensor_spec)");
+                                                 "opdock_tensor_spec; set it to sizeof(opdock_tensor_spec)");
         }
         const auto inferred = opdock::core::infer_outputs(signature_of(op), opdock::core::full_args(*args));
         *count = static_cast<uint32_t>(inferred.size());
@@ -424,9 +425,8 @@ opdock_status opdock_tune(opdock_op *op, const opdock_args *args, const opdock_t
             if (given->strategy > OPDOCK_TUNE_EXHAUSTIVE ||
                 (flags & ~(OPDOCK_TUNE_COLD | OPDOCK_TUNE_DRY_RUN | OPDOCK_TUNE_AGAIN | OPDOCK_TUNE_ACROSS)) != 0 ||
                 !(given->budget >= 0)) {
-                throw Error(
-                    OPDOCK_INVALID_ARGUMENT,
-                    "opdock_tune_options: a strategy or flag that this host does not know, or a budget below 0");
+                throw Error(OPDOCK_INVALID_ARGUMENT,
+                            "opdock_tune_options: an unknown strategy or flag, or a budget below 0");
             }
             options.strategy = given->strategy == OPDOCK_TUNE_EXHAUSTIVE
                                    ? opdock::core::TuneOptions::Strategy::exhaustive
@@ -444,7 +444,7 @@ opdock_status opdock_tune(opdock_op *op, const opdock_args *args, const opdock_t
         if ((flags & OPDOCK_TUNE_ACROSS) != 0) {
             if (!impl_id.empty()) {
                 throw Error(OPDOCK_INVALID_ARGUMENT,
-                            "opdock_tune_options: impl_id with OPDOCK_TUNE_ACROSS, which times all implementations");
+                            "opdock_tune_options: impl_id is set, but OPDOCK_TUNE_ACROSS times all implementations");
             }
             *json = copy_text(host_of(entry).tune_across(entry, opdock::core::full_args(*args), options,
                                                          (flags & OPDOCK_TUNE_DRY_RUN) != 0));

@@ -132,8 +132,8 @@ class Check {
             return {}; // the file does not exist; inspection reports that
         }
         if (scan && scan->identity != inspection_.identity) {
-            warnings_.push_back(fmt::format("'{}' was changed since a host scanned it. Hosts that are open go on with "
-                                            "what they know; the next one tries it again.",
+            warnings_.push_back(fmt::format("'{}' was changed since a host scanned it. Open hosts keep the earlier "
+                                            "result; the next host tries it again.",
                                             path_.filename().string()));
             scan.reset();
         }
@@ -211,7 +211,7 @@ class Check {
         const auto fault =
             LibraryRules().judge(inspection_.libraries, file.directory->path(), settings_.library_path, "", rules);
         if (fault && refuse) {
-            throw Rejected(fault->code, fmt::format("'{}' is not used, as {}", file.name, fault->what));
+            throw Rejected(fault->code, fmt::format("'{}' is not used, because {}", file.name, fault->what));
         }
         if (fault) {
             warnings_.push_back(fmt::format("'{}' is used, though {}", file.name, fault->what));
@@ -228,11 +228,11 @@ class Check {
 
     void judge_libraries() {
         if (inspection_.names_auditors) {
-            warnings_.push_back(fmt::format(
-                "'{}' names libraries for the dynamic loader to run beside it (DT_AUDIT), so whether the libraries and "
-                "symbols it uses are there was not checked: that would run them.\nLink it without --audit and "
-                "--depaudit; hosts do not run them.",
-                path_.filename().string()));
+            warnings_.push_back(
+                fmt::format("'{}' names audit libraries for the dynamic loader (DT_AUDIT), so its libraries and "
+                            "symbols were not checked: the check would run the audit libraries.\nLink it without "
+                            "--audit and --depaudit; hosts do not run audit libraries.",
+                            path_.filename().string()));
         } else if (const auto rejection = judge_dependencies(path_)) {
             throw Rejected(rejection->code, rejection->message);
         }
@@ -273,8 +273,8 @@ class Check {
                                              : "Hosts take the plugin and ignore the file.");
         }
         if (!registration_) {
-            warnings_.push_back(fmt::format("the tune file's knobs and ops were not looked up, because no host has "
-                                            "scanned this plugin yet; `plugin-ls --modules {}` does",
+            warnings_.push_back(fmt::format("the tune file's knobs and ops were not checked, because no host has "
+                                            "scanned this plugin yet; run `plugin-ls --modules {}` to scan it",
                                             candidate_.path));
         }
     }

@@ -57,7 +57,7 @@ void add_shadows(std::string &text, std::span<const CountedImplementation> count
     if (std::none_of(counted.begin(), counted.end(), has_shadows)) {
         return;
     }
-    add_family(text, "opdock_shadows", "Calls that were to be compared with a shadow, by what became of that.");
+    add_family(text, "opdock_shadows", "Calls that were to be compared with a shadow, by result.");
     for (const CountedImplementation &one : counted) {
         for (const auto &[count, name] : shadow_names) {
             text += fmt::format("opdock_shadows_total{{{},result={}}} {}\n", labels_of(one), label_value(name),
@@ -71,9 +71,10 @@ void add_latencies(std::string &text, std::span<const Latency> latencies) {
     if (latencies.empty()) {
         return;
     }
-    text += "# TYPE opdock_call_seconds histogram\n# UNIT opdock_call_seconds seconds\n"
-            "# HELP opdock_call_seconds Times of one call in 1,000, around the kernel by the host's clock or on the "
-            "device by its own.\n";
+    text += "# TYPE opdock_call_seconds histogram\n"
+            "# UNIT opdock_call_seconds seconds\n"
+            "# HELP opdock_call_seconds Times of one call in 1,000: around the kernel by the host's clock, or on the "
+            "device by the device's clock.\n";
     for (const Latency &one : latencies) {
         const std::string labels =
             fmt::format("op={},implementation={},device={},clock=\"{}\"", label_value(one.op), label_value(one.impl_id),
@@ -132,8 +133,7 @@ std::string open_metrics(std::span<const CountedImplementation> counted, std::sp
             text += fmt::format("{}_total{{{}}} {}\n", name, labels_of(one), one.of(count));
         }
     }
-    add_family(text, "opdock_fallbacks",
-               "Served calls that came to an implementation in place of another, by what became of that one.");
+    add_family(text, "opdock_fallbacks", "Calls that an implementation served in place of another, by reason.");
     for (const CountedImplementation &one : counted) {
         for (const Count reason : fallbacks) {
             text += fmt::format("opdock_fallbacks_total{{{},reason={}}} {}\n", labels_of(one),

@@ -98,11 +98,11 @@ json plugin_json(const PluginRecord &plugin, const std::vector<std::string> &of_
     }
     const std::optional<std::string> replaced = replaced_by(plugin);
     if (replaced) {
-        warnings.push_back(
-            fmt::format("'{}' is not the file any more that this host took ({}): {}.\nOpen a host "
-                        "again, or start the process again, to use what is there.",
-                        plugin.path, build_text(plugin.build_id),
-                        replaced->empty() ? "it is gone, or has no build id" : build_text(*replaced) + " lies there"));
+        warnings.push_back(fmt::format("'{}' is no longer the file that this host loaded ({}): {}.\nOpen a new host, "
+                                       "or restart the process, to use the present file.",
+                                       plugin.path, build_text(plugin.build_id),
+                                       replaced->empty() ? "it is gone, or has no build id"
+                                                         : build_text(*replaced) + " is there now"));
     }
     return {{"id", plugin.id},
             {"version", plugin.version},
@@ -170,8 +170,8 @@ json Host::describe_devices() const {
         if (!count.reason.empty()) {
             devices.push_back({{"type", provider->type}, {"problem", count.reason}});
         } else if (count.count == 0) {
-            devices.push_back(
-                {{"type", provider->type}, {"problem", fmt::format("plugin '{}' counts 0 devices", provider->plugin)}});
+            devices.push_back({{"type", provider->type},
+                               {"problem", fmt::format("plugin '{}' reports 0 devices", provider->plugin)}});
         }
         for (int32_t i = 0; i < count.count; ++i) {
             const DLDevice device{static_cast<DLDeviceType>(provider->table.dl_device_type), i};
@@ -187,7 +187,7 @@ json Host::describe_devices() const {
                             {"shared_memory", properties->shared_memory},
                             {"cache", properties->cache}});
             } else {
-                one["problem"] = "its provider does not say what it is";
+                one["problem"] = "its provider does not identify it";
             }
             devices.push_back(std::move(one));
         }

@@ -24,7 +24,7 @@ std::vector<uint32_t> parse_tuple(std::string_view text, const Signature &signat
         const std::optional<uint32_t> dtype = parse_dtype(name);
         if (!dtype) {
             throw Error(OPDOCK_INVALID_ARGUMENT,
-                        fmt::format("'{}' is no dtype; expected " OPDOCK_DTYPE_NAMES ", separated by commas", name));
+                        fmt::format("'{}' is not a dtype; expected " OPDOCK_DTYPE_NAMES ", separated by commas", name));
         }
         tuple.push_back(*dtype);
         begin = end + 1;
@@ -84,10 +84,12 @@ void drop_unprovided(const CatalogOp &op, const std::string &missing, const Devi
         const std::string &command = op.implementations[one.id]->device_query;
         std::string reason = command.empty() ? "" : devices.query(command);
         if (reason.empty()) {
-            reason = missing + (command.empty() ? ""
-                                                : fmt::format(", though its vendor's device_query_command '{}' "
-                                                              "says that there is one",
-                                                              command));
+            reason =
+                missing +
+                (command.empty()
+                     ? ""
+                     : fmt::format(", though its vendor's device_query_command '{}' says that the device is present",
+                                   command));
         }
         decision.dropped.push_back({one.id, one.impl_id, Rule::availability, std::move(reason)});
     }

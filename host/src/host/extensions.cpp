@@ -14,7 +14,7 @@ namespace {
 // The status of work on a device, for a plugin: an exception becomes a status, with its message left as if by fail().
 template<class Work>
 opdock_status for_plugin(const opdock_host_api *api, Work work) noexcept {
-    leave_message("the host was closed, or has no memory to answer");
+    leave_message("the host was closed, or is out of memory");
     const opdock_status closed = OPDOCK_FAILED;
     return in_open_host(api, closed, [&](const Host &host) -> opdock_status {
         try {
@@ -33,9 +33,9 @@ opdock_status allocate(const opdock_host_api *api, DLDevice device, void *stream
     return for_plugin(api, [&](const Host &host) {
         const WorkspaceAllocator &program = host.workspace();
         if (host.devices().is_capturing(device, stream)) {
-            throw Error(OPDOCK_INVALID_ARGUMENT,
-                        "no memory is allocated on a stream that is being captured; take it in "
-                        "plan_create, before");
+            throw Error(
+                OPDOCK_INVALID_ARGUMENT,
+                "memory cannot be allocated on a stream that is being captured; allocate it earlier, in plan_create");
         }
         if (program.allocate == nullptr) {
             *memory = DeviceAccess(host.devices(), device, stream).allocate(bytes);

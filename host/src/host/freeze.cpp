@@ -58,14 +58,13 @@ json manifest_of(const Choices &choices) {
 
 Choices choices_in(std::string_view manifest) {
     const auto refuse = [](const std::string &why) -> Error {
-        return {OPDOCK_INVALID_ARGUMENT,
-                fmt::format("this is no manifest of a frozen host: {}.\nExpected JSON of schema {}, as opdock_freeze "
-                            "and `plugin-ls --freeze` write it.",
-                            why, manifest_schema)};
+        return {OPDOCK_INVALID_ARGUMENT, fmt::format("this is not a manifest of a frozen host: {}.\nExpected JSON of "
+                                                     "schema {}, as opdock_freeze and `plugin-ls --freeze` write it.",
+                                                     why, manifest_schema)};
     };
     const json document = json::parse(manifest, nullptr, false);
     if (!document.is_object() || document.value("schema", json()) != manifest_schema) {
-        throw refuse(document.is_discarded() ? "it is not JSON" : "its schema is another one");
+        throw refuse(document.is_discarded() ? "it is not JSON" : "its schema is different");
     }
     Choices choices;
     try {
@@ -80,7 +79,7 @@ Choices choices_in(std::string_view manifest) {
         throw refuse(visible_line(error.what()));
     }
     if (manifest_of(choices).at("digest") != document.value("digest", json())) {
-        throw refuse("its digest is not that of its choices, so that somebody changed it");
+        throw refuse("its digest does not match its choices, so the manifest was changed");
     }
     return choices;
 }
@@ -209,7 +208,8 @@ json Host::freeze(const char *expected) {
         }
         if (demanded) {
             if (const std::string text = differences(*demanded, choices); !text.empty()) {
-                throw Error(OPDOCK_INVALID_POLICY, "what serves calls here is not what the manifest has:" + text);
+                throw Error(OPDOCK_INVALID_POLICY,
+                            "the implementations that serve calls here differ from the manifest:" + text);
             }
         }
         return manifest_of(choices);

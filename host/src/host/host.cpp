@@ -80,7 +80,7 @@ Host::~Host() {
 void Host::open(const HostOptions &options) {
     if (is_inside_probe()) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
-                    "a plugin's entry must not open a host: it only says what the plugin brings");
+                    "a plugin's entry must not open a host: it only registers what the plugin provides");
     }
     table_->host = this;
     log_.set_level(environment_.log_level(OPDOCK_LOG_INFO));
@@ -179,7 +179,7 @@ const void *Host::find_extension(const char *op, const char *impl_id, const char
 
 void Host::reset_health(const char *op, const char *impl_id) {
     (void)expect_implementation(op, impl_id);
-    refuse_when_frozen("change who serves");
+    refuse_when_frozen("change which implementation serves");
     forget_call_deaths(op != nullptr ? find_op(op)->name.c_str() : nullptr, impl_id);
     CallHost::reset_health(op, impl_id);
 }

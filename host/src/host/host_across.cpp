@@ -62,7 +62,7 @@ std::vector<RaceStanding> standings_of(const AcrossResult &result) {
 json Host::tune_across(OpEntry &op, const opdock_args &args, const TuneOptions &options, bool dry_run) {
     refuse_op_calls();
     if (!dry_run) {
-        refuse_when_frozen("change who serves");
+        refuse_when_frozen("change which implementation serves");
     }
     if (configs_.mode() == TuneMode::off) {
         throw Error(OPDOCK_UNSUPPORTED, fmt::format("{} is off", environment_.name(Variable::tune)));
@@ -76,7 +76,7 @@ json Host::tune_across(OpEntry &op, const opdock_args &args, const TuneOptions &
     const std::optional<CallBucket> bucket = bucket_of(*this, shape);
     if (!bucket) {
         throw Error(OPDOCK_UNSUPPORTED,
-                    fmt::format("the provider of {} does not say what it is", devices_.text(bound.device)));
+                    fmt::format("the provider of {} does not identify the device", devices_.text(bound.device)));
     }
     if (TuningTurn::is_taken(ledger())) {
         throw Error(OPDOCK_UNSUPPORTED, "this thread is tuning another call");

@@ -67,8 +67,7 @@ void Host::admit(const PluginIdentity &identity, const Registration &registratio
         yielding.status = PluginRecord::Status::skipped;
         yielding.code = code_text(RejectCode::shadowed);
         yielding.reason =
-            fmt::format("plugin id '{}' is that of opdock's own '{}'; to use this one in its place, name it "
-                        "in {}",
+            fmt::format("plugin id '{}' is the id of opdock's own '{}'; to use this plugin instead, name it in {}",
                         identity.id, identity.path, environment_.name(Variable::default_plugins));
         yielding.warnings.clear();
         yielding.left_out.clear();
@@ -118,8 +117,8 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
     const Registration registration = registrar.take();
     if (identity.tenancy && (!registration.devices.empty() || !registration.shutdowns.empty())) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
-                    fmt::format("module '{}' registers {}, and one that may be unregistered brings ops and "
-                                "implementations alone.\nRegister it with opdock_register_module.",
+                    fmt::format("module '{}' registers {}, but a temporary module may register only ops and "
+                                "implementations.\nRegister it with opdock_register_module.",
                                 identity.id, registration.devices.empty() ? "a shutdown function" : "a device"));
     }
     admit(identity, registration, into, record);
@@ -132,10 +131,9 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     refuse_when_frozen("be registered");
     for (const auto &[what, name] : {std::pair("id", &id), std::pair("vendor", &vendor)}) {
         if (find_no_name_character(*name) != std::string::npos || name->size() > max_name_bytes) {
-            throw Error(OPDOCK_INVALID_ARGUMENT,
-                        fmt::format("the module's {} {} is no name: expected at most {} printable ASCII characters "
-                                    "without spaces and {}",
-                                    what, quote(*name), max_name_bytes, name_separators));
+            throw Error(OPDOCK_INVALID_ARGUMENT, fmt::format("the module's {} {} is not a valid name: expected at most "
+                                                             "{} printable ASCII characters without spaces and {}",
+                                                             what, quote(*name), max_name_bytes, name_separators));
         }
     }
     const std::lock_guard lock(loading().mutex);
@@ -178,7 +176,7 @@ std::shared_ptr<Tenancy> Host::withdraw_module(const std::string &id) {
             OPDOCK_INVALID_ARGUMENT,
             fmt::format("module '{}' cannot be unregistered: {}.\nExpected the id that "
                         "opdock_register_temporary_module was given.",
-                        id, found == next.loaded.end() ? "there is none of this id" : "it was registered for good"));
+                        id, found == next.loaded.end() ? "no module has this id" : "it was registered permanently"));
     }
     next.forget_plugin(id);
     publish_catalog(std::move(next));

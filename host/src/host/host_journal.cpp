@@ -77,8 +77,8 @@ bool forget_call_deaths_in(Scan &scan, const char *op, const char *impl_id) {
 void warn_of_journal(const Log &log, const std::string &cache_folder, const std::string &folder) {
     const std::string fault = fault_of_own_folder(folder);
     if (!fault.empty() && fault_of_own_folder(cache_folder).empty()) {
-        log.warning(fmt::format("The journal of plugins that are opened is not kept: {}. A plugin that ends the "
-                                "process is opened again by the next one. Remove '{}', and hosts make the folder anew.",
+        log.warning(fmt::format("The journal of opened plugins is not kept: {}. A plugin that ends its process is "
+                                "opened again by the next process. Remove '{}'; hosts then create the folder again.",
                                 fault, folder));
     }
 }

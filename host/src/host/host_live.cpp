@@ -64,7 +64,7 @@ json Host::answer(const json &question) {
     } else if (ask == "reset_health") {
         reset_health(pointer_to(op), pointer_to(text_in(question, "impl_id")));
     } else {
-        throw Error(OPDOCK_INVALID_ARGUMENT, "this host, of version " + std::string(version) + ", has no answer to " +
+        throw Error(OPDOCK_INVALID_ARGUMENT, "this host, of version " + std::string(version) + ", cannot answer " +
                                                  quote(ask) + "; use the plugin-ls of the same version");
     }
     return json::object();
@@ -85,10 +85,10 @@ void Host::open_live_socket() {
     };
     try {
         live_socket_ = std::make_shared<LiveSocket>(environment_.user_runtime_dir, answered);
-        log_.info(fmt::format("'plugin-ls --pid {}' asks this process, by the socket '{}'", ::getpid(),
+        log_.info(fmt::format("'plugin-ls --pid {}' can query this process through the socket '{}'", ::getpid(),
                               live_socket_->path()));
     } catch (const Error &error) {
-        log_.warning(fmt::format("{}=1 is ignored, and 'plugin-ls --pid' cannot ask this process: {}",
+        log_.warning(fmt::format("{}=1 is ignored, and 'plugin-ls --pid' cannot query this process: {}",
                                  environment_.name(Variable::live), error.what()));
     }
 }

@@ -131,17 +131,16 @@ Registration Host::register_opened(const DeferredPlugin &plugin, std::string &wa
     keep_mapped(std::move(loaded)); // its own threads may run in it
     registrar.run(entry_point);
     if (!registrar.errors().empty()) {
-        throw Rejected(
-            RejectCode::registration_changed,
-            fmt::format("{}.\nWhen it was scanned it registered without errors. What an entry registers must "
-                        "depend on nothing but the file.",
-                        text_of(plugin.identity().id, registrar.errors())));
+        throw Rejected(RejectCode::registration_changed,
+                       fmt::format("{}.\nWhen it was scanned, it registered without errors. What an entry registers "
+                                   "must depend only on the file.",
+                                   text_of(plugin.identity().id, registrar.errors())));
     }
     Registration registration = registrar.take();
     if (const std::optional<std::string> difference = find_difference(plugin.known(), registration)) {
         throw Rejected(RejectCode::registration_changed,
-                       fmt::format("{}.\nWhat an entry registers must depend on nothing but the file; what depends on "
-                                   "the machine belongs into available().",
+                       fmt::format("{}.\nWhat an entry registers must depend only on the file; checks of the machine "
+                                   "belong in available().",
                                    *difference));
     }
     log_.debug(fmt::format("Plugin '{}' opened from '{}'", plugin.identity().id, plugin.identity().path));

@@ -45,17 +45,17 @@ FileIdentity identity_in(const DeferredPlugin::Place &place) {
 // The reason for rejecting a file whose id `other` already has. `file`: the file's own identity.
 std::string taken_text(const PluginRecord &record, const PluginRecord &other, const FileIdentity &file) {
     if (other.path != record.path) {
-        return fmt::format("plugin id '{}' is already taken by '{}', which was found first.\nKeep one of them where "
-                           "plugins are searched, or give yours an id of its own in OPDOCK_NOTE.",
+        return fmt::format("plugin id '{}' is already taken by '{}', which was found first.\nKeep only one of them in "
+                           "the searched folders, or give your plugin its own id in OPDOCK_NOTE.",
                            record.id, other.path);
     }
     if (has_same_content(other.file, file)) {
-        return fmt::format("plugin '{}' is loaded from this file already", record.id);
+        return fmt::format("plugin '{}' is already loaded from this file", record.id);
     }
-    return fmt::format("plugin '{}' was loaded from this path before, and the file was replaced since: {} is in use, "
-                       "and {} lies there now.\nA host does not exchange a plugin that calls may be using: close this "
-                       "host and open one again.",
-                       record.id, build_text(other.build_id), build_text(record.build_id));
+    return fmt::format(
+        "plugin '{}' was already loaded from this path, but the file was replaced since: {} is in use, and {} is there "
+        "now.\nA host does not replace a plugin that calls may be using: close this host and open a new one.",
+        record.id, build_text(other.build_id), build_text(record.build_id));
 }
 
 // The first library that was loaded with the plugin when it was tried and that is now gone or a different file.
@@ -150,7 +150,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     log_impl_ids(into);
     if (!refused.empty() && process_policy().strict()) {
         throw Error(OPDOCK_LOAD_FAILED,
-                    fmt::format("strict is set ({}) and modules that were asked for did not load:{}",
+                    fmt::format("strict is set ({}) and requested modules did not load:{}",
                                 process_policy().effective("", "", -1).source(settings::strict), refused));
     }
 }
@@ -261,7 +261,7 @@ Scan Host::known_scan(const DeferredPlugin::Place &place, std::optional<Scan> ke
                                  ? find_changed_library(*scan.transcript, place, loading().trust.library_files)
                                  : std::nullopt;
         if (changed) {
-            log_.debug(fmt::format("Plugin '{}' is tried again: the library '{}' that it uses was changed, or is gone",
+            log_.debug(fmt::format("Plugin '{}' is tried again: the library '{}' that it uses was changed or removed",
                                    path, visible_line(*changed)));
             scan.transcript.reset();
         }

@@ -41,9 +41,8 @@ void refuse_misspelt(const Policy &enforced, const KnownNames &known) {
         errors += name.misspelt ? name.problem + "\n" : "";
     }
     if (!errors.empty()) {
-        throw Error(OPDOCK_INVALID_POLICY,
-                    errors + "Expected names that are known below 'enforce' of the machine's policy file: what is "
-                             "misspelt there would not be enforced.");
+        throw Error(OPDOCK_INVALID_POLICY, errors + "Expected only known names below 'enforce' in the machine's policy "
+                                                    "file: a misspelt name would not be enforced.");
     }
 }
 

@@ -68,7 +68,7 @@ void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place,
                                                   program_rpath(), memory.rules)) {
         const PolicyStack policy = process_policy();
         if (refuses_unsafe_places(policy.strict(), policy.trust())) {
-            throw Rejected(fault->code, fmt::format("'{}' is not used, as {}", place.name, fault->what));
+            throw Rejected(fault->code, fmt::format("'{}' is not used, because {}", place.name, fault->what));
         }
         if (memory.blamed.insert(fault->place).second) {
             log_.warning(fmt::format("Plugins such as '{}' are used, though {}", record.path, fault->what));
@@ -97,9 +97,10 @@ void Host::judge_library_names(const Scan &scan, PluginRecord &record) {
         // For the plugin itself, the note's remarks cover this.
         if (library.name.starts_with("libopdock.so") && library.file != record.path && !file_name.empty() &&
             !file_name.starts_with("libopdock.so")) {
-            record.warnings.push_back(fmt::format("'{}' needs the library '{}', which says that its name is '{}' "
-                                                  "(DT_SONAME), that of the host's own.\nGive it another name.",
-                                                  record.path, visible_line(library.file), visible_line(library.name)));
+            record.warnings.push_back(
+                fmt::format("'{}' needs the library '{}', whose name is '{}' (DT_SONAME), the name of the host's own "
+                            "library.\nGive the plugin's library another name.",
+                            record.path, visible_line(library.file), visible_line(library.name)));
         }
         const auto [known, is_new] = memory.taken.try_emplace(library.name, library.file, record.path);
         const auto &[file, plugin] = known->second;
@@ -108,13 +109,11 @@ void Host::judge_library_names(const Scan &scan, PluginRecord &record) {
             (!file.empty() && !library.file.empty() && std::filesystem::equivalent(file, library.file, none))) {
             continue;
         }
-        record.warnings.push_back(fmt::format("The library that goes by the name '{}' (DT_SONAME) is {} for '{}', and "
-                                              "{} for '{}': where both are opened, "
-                                              "each gets the one that was opened first.\nGive one of them another name "
-                                              "(link a plugin without -soname), or "
-                                              "have both plugins take the same file.",
-                                              visible_line(library.name), text(library.file), record.path, text(file),
-                                              plugin));
+        record.warnings.push_back(
+            fmt::format("The library with the name '{}' (DT_SONAME) is {} for '{}', and {} for '{}': if both are "
+                        "opened, each gets the library that was opened first.\nGive one of them another name (link a "
+                        "plugin without -soname), or have both plugins use the same file.",
+                        visible_line(library.name), text(library.file), record.path, text(file), plugin));
     }
 }
 

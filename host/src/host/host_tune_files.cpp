@@ -146,13 +146,14 @@ std::string why_not_imported(const CatalogOp *op, const std::string &name, const
     }
     const auto is_here = [&](const PlacedText &model) { return here.models.contains(model.text); };
     if (!section.devices.empty() && std::none_of(section.devices.begin(), section.devices.end(), is_here)) {
-        return fmt::format("not imported: for device {}; here: {}", quoted(section.devices), quoted(here.models));
+        return fmt::format("not imported: the entries are for device {}; here: {}", quoted(section.devices),
+                           quoted(here.models));
     }
     const std::string of =
         section.architectures.empty()
             ? ""
             : fmt::format(" or architecture ({}; here: {})", quoted(section.architectures), quoted(here.architectures));
-    return fmt::format("not imported: not for the dtypes ({}){} of what is here",
+    return fmt::format("not imported: the dtypes ({}){} do not match what is here",
                        section.dtypes.empty() ? "all" : quoted(section.dtypes), of);
 }
 
@@ -161,14 +162,13 @@ std::string why_without_configs(const PluginTuning &plugin, const std::string &i
                                 const std::set<std::string> &dtypes) {
     if (!plugin.has_file()) {
         const std::string where = plugin.path().empty() ? "" : ": " + quote(plugin.path());
-        return fmt::format(
-            "not imported: the plugin of {} has no tune file, so that these entries would never be found; "
-            "put one beside it{}",
-            quote(impl_id), where);
+        return fmt::format("not imported: the plugin of {} has no tune file, so these entries would never be found; "
+                           "put a tune file beside the plugin{}",
+                           quote(impl_id), where);
     }
     const bool has_dtypes = !dtypes.contains(""); // otherwise the signature has no dtype variables
-    return fmt::format("not imported: the tune file of the plugin of {} has no configs for {}, so that these entries "
-                       "would never be found; add some to {}",
+    return fmt::format("not imported: the tune file of the plugin of {} has no configs for {}, so these entries would "
+                       "never be found; add configs to {}",
                        quote(impl_id), has_dtypes ? "the dtypes " + quoted(dtypes) : "this op", quote(plugin.path()));
 }
 

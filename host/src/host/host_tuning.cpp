@@ -163,7 +163,7 @@ bool compares(const TuneResult &result) {
 }
 
 Error not_kept(const DatabaseError &error) {
-    return {OPDOCK_FAILED, fmt::format("What would be found could not be kept: {}", error.what())};
+    return {OPDOCK_FAILED, fmt::format("The result could not be stored: {}", error.what())};
 }
 
 } // namespace
@@ -212,7 +212,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     DeploymentTuning *tuning = here.tuning();
     if (tuning == nullptr) {
         throw Error(OPDOCK_UNSUPPORTED,
-                    fmt::format("the provider of {} does not say what it is", devices_.text(bound.device)));
+                    fmt::format("the provider of {} does not identify the device", devices_.text(bound.device)));
     }
     const TuneTask task = tuning->task(now.problem);
     const TuneIdentity &identity = tuning->identity();
@@ -254,8 +254,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     json before = run_json(implementation, tuned.before);
     before["source"] = source_name(tuned.before_source);
     const bool is_kept = !dry_run && compares(tuned);
-    std::string problem =
-        !dry_run && !is_kept ? "nothing but the config in force was timed; give it a larger budget" : "";
+    std::string problem = !dry_run && !is_kept ? "only the config in force was timed; use a larger budget" : "";
     if (is_kept) {
         try {
             keep(*this, here, task, tuned);
@@ -319,7 +318,7 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
              fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
     } catch (const DatabaseError &error) {
         tell(OPDOCK_LOG_WARNING,
-             fmt::format("What was found for '{}' holds for this process only: {}", impl_id, error.what()));
+             fmt::format("The config found for '{}' is used in this process only: {}", impl_id, error.what()));
     } catch (const std::exception &error) { // no memory for a copy of the call's outputs
         tell(OPDOCK_LOG_WARNING, fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
     }

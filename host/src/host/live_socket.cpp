@@ -104,7 +104,7 @@ void LiveSocket::listen_in(const std::string &runtime) {
     }
     listener_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (listener_.get() < 0) {
-        fail("a socket cannot be made");
+        fail("a socket cannot be created");
     }
     constexpr unsigned most_hosts = 64;
     for (unsigned nth = 1; path_.empty(); ++nth) {
@@ -118,7 +118,7 @@ void LiveSocket::listen_in(const std::string &runtime) {
         if (error == 0) {
             path_ = path;
         } else if (error != EADDRINUSE || nth == most_hosts) {
-            fail("a socket cannot be made at '" + path + "'", error);
+            fail("a socket cannot be created at '" + path + "'", error);
         }
     }
     if (::listen(listener_.get(), 8) != 0) {
@@ -131,7 +131,7 @@ void LiveSocket::listen_in(const std::string &runtime) {
 void LiveSocket::start() {
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
     if (wake_.get() < 0) {
-        fail("an eventfd cannot be made");
+        fail("an eventfd cannot be created");
     }
     // The program's signals are for its own threads.
     sigset_t all;

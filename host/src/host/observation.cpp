@@ -80,7 +80,7 @@ Observation::Observation(const Host &host, Settings settings) : host_(host), set
         print("what serves each op", serving_table(host_.serving()));
     }
     if (settings_.report == Report::signal && !handle_signal()) {
-        warn_once("SIGUSR1 prints no report, as the program handles or ignores that signal itself");
+        warn_once("SIGUSR1 prints no report, because the program handles or ignores that signal itself");
     }
     if (settings_.metrics || settings_.report == Report::signal) {
         asked_before_ = asked_by_signal.load(std::memory_order_acquire);
@@ -92,9 +92,9 @@ void Observation::start_thread() noexcept {
     try {
         thread_ = std::make_unique<BackgroundThread>("opdock-observe", settings_.interval, [this] { work(); });
     } catch (const std::exception &error) {
-        warn_once(fmt::format("No thread can be started for what METRICS and REPORT ask for, which comes at the end "
-                              "alone: {}",
-                              error.what()));
+        warn_once(fmt::format(
+            "The thread for METRICS and REPORT cannot be started, so their output comes only at the end: {}",
+            error.what()));
     }
 }
 
@@ -116,13 +116,13 @@ void Observation::write_metrics() {
         return; // a helper tool, or a child that runs another program: the file is not theirs
     }
     if (const std::string problem = replace_file(*path, open_metrics(counted, host_.latencies())); !problem.empty()) {
-        warn_once(fmt::format("The counters of calls are not up to date: {}. It is tried again.", problem));
+        warn_once(fmt::format("The file of call counters is not up to date: {}. Writing is tried again.", problem));
     }
 }
 
 void Observation::print_counters() const {
     const std::string table = counters_table(host_.counters());
-    print(table.empty() ? "no op was called" : "how often each implementation was called", table);
+    print(table.empty() ? "no op was called" : "number of calls of each implementation", table);
 }
 
 void Observation::warn_once(const std::string &what) {

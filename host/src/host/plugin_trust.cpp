@@ -20,7 +20,7 @@ std::string decided_by(const std::string &what, const std::string &source) {
 } // namespace
 
 Rejected UnsafePlace::rejection(const std::string &path) const {
-    return {RejectCode::unsafe_place, fmt::format("'{}' is not used, as {}", name_of(path), what)};
+    return {RejectCode::unsafe_place, fmt::format("'{}' is not used, because {}", name_of(path), what)};
 }
 
 std::string UnsafePlace::warning(const std::string &path) const {

@@ -65,13 +65,13 @@ bool within(const PluginFile &file, std::uint64_t offset, std::uint64_t bytes) {
 }
 
 [[noreturn]] void reject_truncated(const PluginFile &file, const std::string &what) {
-    throw Rejected(RejectCode::truncated, fmt::format("'{}' is truncated: it has {} bytes, and {} lies beyond them.\n"
+    throw Rejected(RejectCode::truncated, fmt::format("'{}' is truncated: it has {} bytes, but {} lies beyond them.\n"
                                                       "Copy or install it again.",
                                                       file.name(), file.size(), what));
 }
 
 [[noreturn]] void reject_malformed(const PluginFile &file, const std::string &what) {
-    throw Rejected(RejectCode::malformed_elf, fmt::format("'{}' is not a sound ELF file: {}.\n"
+    throw Rejected(RejectCode::malformed_elf, fmt::format("'{}' is not a valid ELF file: {}.\n"
                                                           "Copy or install it again, or ask its vendor.",
                                                           file.name(), what));
 }
@@ -84,7 +84,7 @@ void check_identification(const PluginFile &file) {
     if (std::memcmp(identification.data(), ELFMAG, SELFMAG) != 0) {
         throw Rejected(RejectCode::not_elf,
                        fmt::format("'{}' is not an ELF shared object{}.\n"
-                                   "Name the shared object itself, not a linker script, an archive or a tune file.",
+                                   "Specify the shared object itself, not a linker script, an archive or a tune file.",
                                    file.name(), file.size() == 0 ? ": it is empty" : ""));
     }
     if (identification[EI_CLASS] != ELFCLASS64 || identification[EI_DATA] != this_byte_order) {
@@ -163,9 +163,9 @@ void check_order(const PluginFile &file, const std::vector<Elf64_Phdr> &segments
         const bool shares_page = before != nullptr && segment.p_vaddr / page * page < end_before;
         if (segment.p_vaddr < end_before || segment.p_memsz > most_address - std::min(segment.p_vaddr, most_address) ||
             (shares_page && segment.p_vaddr - segment.p_offset != before->p_vaddr - before->p_offset)) {
-            reject_malformed(file, fmt::format("the segment at {:#x} does not lie behind the one before it, or not "
-                                               "below {:#x}",
-                                               segment.p_vaddr, most_address));
+            reject_malformed(file,
+                             fmt::format("the segment at {:#x} does not follow the previous one, or is not below {:#x}",
+                                         segment.p_vaddr, most_address));
         }
         before = &segment;
     }

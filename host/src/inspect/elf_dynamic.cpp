@@ -59,7 +59,7 @@ Tags read_tags(const ElfImage &image) {
             tags.values[entry.d_tag] = entry.d_un.d_val;
         }
     }
-    image.reject("its dynamic section has no end");
+    image.reject("its dynamic section is not terminated");
 }
 
 class Strings {
@@ -73,7 +73,7 @@ class Strings {
         std::array<char, 64> piece{};
         for (;;) {
             if (offset >= size_ || text.size() > longest_text) {
-                image_.reject("a name in it has no end");
+                image_.reject("a name in it is not terminated");
             }
             const std::size_t count = std::min<std::uint64_t>(piece.size(), size_ - offset);
             image_.read(address_ + offset, std::as_writable_bytes(std::span(piece.data(), count)));
@@ -89,7 +89,7 @@ class Strings {
     // True if the name at this offset is `name`; reads no more than needed for the comparison.
     bool is_at(std::uint64_t offset, std::string_view name) const {
         if (offset >= size_) {
-            image_.reject("a name in it has no end");
+            image_.reject("a name in it is not terminated");
         }
         if (name.size() >= size_ - offset) {
             return false;
@@ -166,7 +166,7 @@ class Symbols {
         } else if (const std::uint64_t table = tags_.value(DT_HASH)) {
             find_in_system_v_table(table, name, type);
         } else {
-            image_.reject("it has symbols without a table to find them by");
+            image_.reject("it has symbols, but no hash table of symbols");
         }
         return type;
     }
@@ -212,7 +212,7 @@ class Symbols {
                     names.push_back(strings_.at(symbol.st_name));
                 }
                 if (index > symbols_that_fit()) {
-                    image_.reject("its table of symbols has no end");
+                    image_.reject("its symbol table is not terminated");
                 }
                 is_last = (image_.read<std::uint32_t>(hashes + (index - first) * 4) & 1) != 0;
             }
@@ -273,7 +273,7 @@ class Symbols {
                 return;
             }
         }
-        image_.reject("its table of symbols has no end");
+        image_.reject("its symbol table is not terminated");
     }
 
     // Layout: n buckets, n symbols; the buckets; for each symbol the next symbol of its chain.
@@ -286,7 +286,7 @@ class Symbols {
         auto index = image_.read<std::uint32_t>(table + 8 + std::uint64_t{system_v_hash(name) % n_buckets} * 4);
         for (std::uint32_t steps = 0; index != STN_UNDEF; ++steps) {
             if (steps == n_symbols || steps == symbols_that_fit()) {
-                image_.reject("its table of symbols has no end");
+                image_.reject("its symbol table is not terminated");
             }
             if (is_definition_of(name, index, type)) {
                 return;

@@ -15,10 +15,10 @@ namespace {
 
 const std::string &the_note(const PluginFile &file, const ElfNotes &notes) {
     if (notes.opdock.empty()) {
-        throw Rejected(RejectCode::no_note, fmt::format("'{}' is a shared object without opdock's note, so it is no "
-                                                        "opdock plugin.\nIf it should be one, put OPDOCK_NOTE(...) at "
-                                                        "file scope into one of its sources.",
-                                                        file.name()));
+        throw Rejected(RejectCode::no_note,
+                       fmt::format("'{}' is a shared object without opdock's note, so it is not an opdock plugin.\nIf "
+                                   "it should be a plugin, put OPDOCK_NOTE(...) at file scope into one of its sources.",
+                                   file.name()));
     }
     if (notes.opdock.size() > 1) {
         throw Rejected(RejectCode::malformed_note,
@@ -33,26 +33,26 @@ const std::string &the_note(const PluginFile &file, const ElfNotes &notes) {
 void judge_dynamic(const ElfImage &image, const ElfDynamic &dynamic, LibraryVersions &versions) {
     const std::string &name = image.file().name();
     if (dynamic.libraries.soname.find('/') != std::string::npos) {
-        throw Rejected(RejectCode::bad_soname,
-                       fmt::format("'{}' says that its name as a library is the path '{}' (DT_SONAME): the dynamic "
-                                   "loader would give it to whoever asks for that path.\nLink it with a name without "
-                                   "'/', or without -soname.",
-                                   name, visible_line(dynamic.libraries.soname)));
+        throw Rejected(
+            RejectCode::bad_soname,
+            fmt::format("'{}' has a path as its library name, '{}' (DT_SONAME): the dynamic loader would give it to "
+                        "whoever asks for that path.\nLink it with a name without '/', or without -soname.",
+                        name, visible_line(dynamic.libraries.soname)));
     }
     for (const VersionNeed &need : dynamic.versions) {
         if (versions.lacks(need.library, need.version)) {
             throw Rejected(RejectCode::version_missing,
                            fmt::format("'{}' needs {} of {}; the newest here is {}.\nIt was built on a newer system. "
-                                       "Rebuild it on the oldest system it shall run on, or install a newer {}.",
+                                       "Rebuild it on the oldest system it must run on, or install a newer {}.",
                                        name, visible_line(need.version), visible_line(need.library),
                                        versions.newest_like(need.library, need.version), visible_line(need.library)));
         }
     }
     if (!exports_function(image, OPDOCK_ENTRY_SYMBOL)) {
-        throw Rejected(RejectCode::entry_missing, fmt::format("'{}' exports no function " OPDOCK_ENTRY_SYMBOL ".\n"
-                                                              "Define it with OPDOCK_ENTRY, and see that no version "
-                                                              "script hides it.",
-                                                              name));
+        throw Rejected(RejectCode::entry_missing,
+                       fmt::format("'{}' exports no function " OPDOCK_ENTRY_SYMBOL ".\n"
+                                   "Define it with OPDOCK_ENTRY, and check that no version script hides it.",
+                                   name));
     }
 }
 
@@ -75,16 +75,16 @@ std::vector<std::string> weaknesses_of(const std::string &name, const ElfDynamic
 std::vector<std::string> remarks_of(const std::string &name, const ElfImage &image, const std::string &soname) {
     std::vector<std::string> remarks;
     if (soname.starts_with("libopdock.so")) {
-        remarks.push_back(fmt::format("'{}' says that its name as a library is '{}' (DT_SONAME), which is that of the "
-                                      "host's own: whoever opens or needs that later may get the plugin.\nLink it "
-                                      "without -soname, or under another name.",
-                                      name, visible_line(soname)));
+        remarks.push_back(fmt::format(
+            "'{}' has the library name '{}' (DT_SONAME), the name of the host's own library: whoever opens or needs "
+            "that library later may get the plugin.\nLink it without -soname, or under another name.",
+            name, visible_line(soname)));
     }
     const std::vector<std::string> unique = unique_symbols(image, 1);
     if (!unique.empty()) {
         remarks.push_back(
-            fmt::format("'{}' defines symbols that there is one of in the whole process (STB_GNU_UNIQUE), such as "
-                        "'{}': it and other plugins may get each other's, and none of them is ever unmapped.\nLink it "
+            fmt::format("'{}' defines symbols that are unique in the whole process (STB_GNU_UNIQUE), such as '{}': "
+                        "plugins may get each other's symbols, and none of these plugins is ever unmapped.\nLink it "
                         "with a version script, as opdock_add_plugin does, or compile it with -fno-gnu-unique.",
                         name, visible_line(unique.front())));
     }

@@ -54,12 +54,13 @@ bool leads_nowhere(const std::string &path) {
 
 // `subject`: where the path was found, for the message.
 LibraryFault relative(std::string_view subject, std::string_view path, std::string_view remedy) {
-    return {RejectCode::unsafe_search, std::string(path),
-            fmt::format("it would take libraries from {}: {} is {}.\nExpected absolute paths, or such as begin with "
-                        "$ORIGIN. {}",
-                        path.find('$') == std::string_view::npos ? "the working directory of whoever runs it"
-                                                                 : "a place that only the dynamic loader knows",
-                        subject, path.empty() ? "empty" : fmt::format("'{}'", visible_line(path)), remedy)};
+    return {
+        RejectCode::unsafe_search, std::string(path),
+        fmt::format(
+            "it would load libraries from {}: {} is {}.\nExpected absolute paths, or paths that begin with $ORIGIN. {}",
+            path.find('$') == std::string_view::npos ? "the working directory of whoever runs it"
+                                                     : "a place that only the dynamic loader knows",
+            subject, path.empty() ? "empty" : fmt::format("'{}'", visible_line(path)), remedy)};
 }
 
 LibraryFault unsafe(const std::string &library, const PathRules::Fault &fault) {
@@ -129,9 +130,9 @@ std::optional<LibraryFault> LibraryRules::find_library(const std::string &name, 
         if (folder.empty()) {
             return LibraryFault{
                 RejectCode::unsafe_search, "LD_LIBRARY_PATH",
-                fmt::format("it would take '{}' from the working directory of whoever runs it: LD_LIBRARY_PATH has an "
-                            "element that is empty, relative or has a '$'.\nExpected absolute paths; a ':' at the end "
-                            "of it is an empty one too.",
+                fmt::format("it would load '{}' from the working directory of whoever runs it: LD_LIBRARY_PATH has an "
+                            "element that is empty, relative or contains a '$'.\nExpected absolute paths; a ':' at the "
+                            "end makes an empty element too.",
                             visible_line(name))};
         }
         for (const std::string &build : with_builds(folder)) {
@@ -203,8 +204,8 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
     if (++places_ > most_places) {
         return LibraryFault{
             RejectCode::unsafe_search, file,
-            fmt::format("the libraries that it needs, and theirs, are looked for in more than {} places, "
-                        "each in each folder of a search path.\nGive them fewer folders in RUNPATH.",
+            fmt::format("the libraries that it needs, including indirect ones, are looked for in more than {} places: "
+                        "each library in each folder of a search path.\nGive them fewer folders in RUNPATH.",
                         most_places)};
     }
     const std::string folder = std::filesystem::path(file).parent_path().string();
@@ -225,16 +226,17 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
         return std::nullopt;
     }
     if (needs->soname.find('/') != std::string::npos) {
-        return LibraryFault{RejectCode::unsafe_search, file,
-                            fmt::format("'{}', which it needs, says that its name is the path '{}' (DT_SONAME): the "
-                                        "dynamic loader would give it to whoever asks for that path.\nLink that "
-                                        "library with a name without '/'.",
-                                        visible_line(file), visible_line(needs->soname))};
+        return LibraryFault{
+            RejectCode::unsafe_search, file,
+            fmt::format("'{}', which it needs, has a path as its name, '{}' (DT_SONAME): the dynamic loader would give "
+                        "it to whoever asks for that path.\nLink that library with a name without '/'.",
+                        visible_line(file), visible_line(needs->soname))};
     }
     if (judging_.size() == most_libraries) {
         return LibraryFault{
             RejectCode::unsafe_search, file,
-            fmt::format("it needs more than {} libraries, counting theirs.\nLink it with fewer.", most_libraries)};
+            fmt::format("it needs more than {} libraries, including indirect ones.\nLink fewer libraries.",
+                        most_libraries)};
     }
     judging_.push_back(file);
     if (!needs->soname.empty() && !file.ends_with("/" + needs->soname)) {

@@ -100,7 +100,7 @@ constexpr std::size_t longest_text = 128;
 
 [[noreturn]] void malformed(std::string_view plugin, const std::string &what) {
     throw Rejected(RejectCode::malformed_note,
-                   fmt::format("the note of '{}' cannot be understood: {}.\n"
+                   fmt::format("the note of '{}' is malformed: {}.\n"
                                "Write it with OPDOCK_NOTE of the plugin SDK, once per plugin.",
                                plugin, what));
 }

@@ -160,7 +160,8 @@ class Search {
         if (path.find('\n') == std::string::npos) {
             return false;
         }
-        problem(path, origin, fmt::format("its name ends a line ({}); rename it", code_text(RejectCode::bad_name)),
+        problem(path, origin,
+                fmt::format("its name contains a line break ({}); rename it", code_text(RejectCode::bad_name)),
                 requested);
         result_.problems.back().code = code_text(RejectCode::bad_name);
         return true;
@@ -240,7 +241,7 @@ class Search {
     int folders_ = 0;
 };
 
-constexpr const char *remedy = "; plugins are never looked for in the working directory, write the absolute path";
+constexpr const char *remedy = "; plugins are never searched for in the working directory, write the absolute path";
 
 } // namespace
 
@@ -273,7 +274,7 @@ SearchResult search_plugins(const SearchInput &input, const Environment &environ
             if (!piece.text.starts_with('/')) {
                 reject(environment.place(Variable::modules), piece.offset,
                        "expected absolute paths separated by commas or colons, found " + quote(piece.text) +
-                           (piece.text.empty() ? "; is there a separator too many?" : remedy));
+                           (piece.text.empty() ? "; remove the extra separator" : remedy));
             }
             search.module(std::string(piece.text), environment.name(Variable::modules));
         }

@@ -33,7 +33,7 @@ Contracts parse_contract(std::string_view name, const Place &place, std::size_t 
     }
     std::string hint = did_you_mean(name, words);
     if (name.find('=') != std::string_view::npos) {
-        hint = "; what one op has to promise stands after a ';'";
+        hint = "; write the contracts of one op after a ';'";
     } else if (name.find('|') != std::string_view::npos) {
         hint = "; write ',' between contracts";
     }
@@ -63,7 +63,7 @@ Required parse_require(std::string_view value, const Place &place) {
             }
             if (required.everywhere) {
                 reject(place, piece.offset,
-                       "what all ops have to promise is given twice; keep one, with ',' between contracts");
+                       "the contracts of all ops are given twice; keep one list, with ',' between contracts");
             }
             required.everywhere = parse_contracts(piece.text, place, piece.offset);
             continue;

@@ -92,7 +92,7 @@ const DeferredPlugin::Outcome &DeferredPlugin::settle(std::unique_ptr<const Outc
 }
 
 std::string DeferredPlugin::unavailable(const Rejection &rejection) const {
-    return fmt::format("plugin '{}' was taken when it was scanned, but could not be opened: {}: {}", identity_.id,
+    return fmt::format("plugin '{}' was accepted when it was scanned, but could not be opened: {}: {}", identity_.id,
                        code_text(rejection.code), rejection.message);
 }
 

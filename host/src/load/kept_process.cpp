@@ -208,7 +208,7 @@ void KeptProcess::put_back() const {
 
     std::vector<std::string_view> changed;
     if (!same_floating_point(floating_point, floating_point_)) {
-        changed.emplace_back("how floating point rounds or traps");
+        changed.emplace_back("the floating-point rounding or traps");
     }
     if (left_registers) {
         changed.emplace_back("the registers of the x87 unit");
@@ -219,7 +219,7 @@ void KeptProcess::put_back() const {
     }
     const Limits limits = put_back_limits();
     if (limits == Limits::put_back) {
-        changed.emplace_back("the limits of resources");
+        changed.emplace_back("the resource limits");
     }
     // If it cannot be read, because descriptors or /proc are missing, it is restored anyway.
     const mode_t umask_now = current_umask();
@@ -235,21 +235,20 @@ void KeptProcess::put_back() const {
         changed.emplace_back("the timer slack of the thread that loads it");
     }
     if (locales == Locales::lost) {
-        log_.warning(fmt::format("Plugin '{}' changed the locale when it was opened; '{}' cannot be set again, for "
-                                 "instance as LOCPATH is another by now, and it stays '{}'",
+        log_.warning(fmt::format("Plugin '{}' changed the locale when it was opened; '{}' cannot be restored, for "
+                                 "instance because LOCPATH has changed, and the locale stays '{}'",
                                  plugin_, visible_line(locale_), visible_line(locale_now())));
     }
     if (put_back_working_directory()) {
         changed.emplace_back("the working directory");
     }
     if (limits == Limits::lowered) {
-        log_.warning(
-            fmt::format("Plugin '{}' lowered hard limits of resources when it was opened; they stay lowered, as "
-                        "only root may raise them",
-                        plugin_));
+        log_.warning(fmt::format("Plugin '{}' lowered hard resource limits when it was opened; they stay lowered, "
+                                 "because only root may raise them",
+                                 plugin_));
     }
     if (!changed.empty()) {
-        log_.warning(fmt::format("Plugin '{}' changed {} when it was opened; that was put back", plugin_,
+        log_.warning(fmt::format("Plugin '{}' changed {} when it was opened; the change was undone", plugin_,
                                  fmt::join(changed, ", ")));
     }
 }

@@ -28,9 +28,9 @@ constexpr std::size_t most_generations = 256; // limit on versions of files at o
 
 Rejection other_file_mapped(const std::filesystem::path &path) {
     return {RejectCode::file_changed, path,
-            fmt::format("the dynamic loader took another file in place of '{}' than the one that was judged, so it is "
-                        "not used.\nIt was replaced meanwhile, or a library of this process says that this path is its "
-                        "name (DT_SONAME). Install plugins by renaming them into place, then open the host again.",
+            fmt::format("the dynamic loader opened another file in place of '{}' than the one that was checked, so it "
+                        "is not used.\nThe file was replaced meanwhile, or a library of this process has this path as "
+                        "its name (DT_SONAME). Install plugins by renaming them into place, then open the host again.",
                         path.filename().string())};
 }
 
@@ -66,8 +66,8 @@ void refuse_shared_state(const PluginFile &file, const std::string &older, const
     const std::vector<std::string> unique = unique_symbols(ElfImage(file), 1);
     if (!unique.empty() && (older != newer || older.empty())) {
         throw Rejected(RejectCode::file_changed,
-                       fmt::format("'{}' was replaced: this process opened {} of it before, and {} would use that "
-                                   "one's '{}' (STB_GNU_UNIQUE).\nStart the process again to use the new file.",
+                       fmt::format("'{}' was replaced: this process already opened {} of it, and {} would use the "
+                                   "earlier file's '{}' (STB_GNU_UNIQUE).\nRestart the process to use the new file.",
                                    file.name(), build_text(older), build_text(newer), visible_line(unique.front())));
     }
 }
@@ -111,9 +111,8 @@ Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
                          "the version of that library it was built with.");
     }
     if (contains("cannot open shared object file") && is_itself && !is_proc_there()) {
-        return rejection(RejectCode::no_proc, "/proc is not mounted, and plugins are opened through it, so that nobody "
-                                              "can put another folder in their folder's place. Mount it: `mount -t "
-                                              "proc proc /proc`.");
+        return rejection(RejectCode::no_proc, "/proc is not mounted; plugins are opened through it, so that nobody can "
+                                              "replace their folder. Mount it: `mount -t proc proc /proc`.");
     }
     if (contains("cannot open shared object file") && is_itself) {
         return rejection(RejectCode::unreadable, "Check the path and its permissions.");
@@ -126,22 +125,20 @@ Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
                         path.string()));
     }
     if (contains("' not found (required by")) {
-        return rejection(RejectCode::version_missing,
-                         "It was built on a newer system. Install that version, or rebuild the plugin on the oldest "
-                         "system it shall run on.");
+        return rejection(RejectCode::version_missing, "It was built on a newer system. Install that version, or "
+                                                      "rebuild the plugin on the oldest system it must run on.");
     }
     if (contains("static TLS block")) {
-        return rejection(RejectCode::no_static_tls,
-                         "Rebuild it without -ftls-model=initial-exec, or load it before other libraries take the room "
-                         "(LD_PRELOAD).");
+        return rejection(RejectCode::no_static_tls, "Rebuild it without -ftls-model=initial-exec, or load it before "
+                                                    "other libraries use up the room (LD_PRELOAD).");
     }
-    return rejection(RejectCode::load_failed, "The words after the colon are the dynamic loader's.");
+    return rejection(RejectCode::load_failed, "The text after the colon is the dynamic loader's.");
 }
 
 Rejection no_entry(const std::filesystem::path &path) {
     return {RejectCode::entry_missing, path,
             fmt::format("'{}' exports no function " OPDOCK_ENTRY_SYMBOL ".\n"
-                        "Define it with OPDOCK_ENTRY, and see that no version script hides it.",
+                        "Define it with OPDOCK_ENTRY, and check that no version script hides it.",
                         path.filename().string())};
 }
 
@@ -165,7 +162,7 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
         if (const auto &older = loader_name.older) {
             const std::string newer = read_notes(ElfImage(opened)).build_id;
             refuse_shared_state(opened, *older, newer);
-            warning = fmt::format("'{}' was replaced since this process opened it first: {} is used from here on, and "
+            warning = fmt::format("'{}' was replaced after this process first opened it: {} is used from now on, and "
                                   "{} stays in memory until the process ends",
                                   path.string(), build_text(newer), build_text(*older));
         }

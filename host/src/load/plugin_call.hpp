@@ -31,7 +31,7 @@ inline std::string take_message(opdock_status status) {
 // "FAILED", or "status 77, which is none of a plugin's" for unknown numbers.
 inline std::string status_text(opdock_status status) {
     const bool known = status >= OPDOCK_OK && status <= OPDOCK_DEVICE_LOST;
-    return known ? opdock_status_name(status) : "status " + std::to_string(status) + ", which is none of a plugin's";
+    return known ? opdock_status_name(status) : "status " + std::to_string(status) + ", which is not a plugin's status";
 }
 
 // Returns a plugin's message as one line, cut after 64 KiB; empty for null.
@@ -58,7 +58,7 @@ inline opdock_status status_of_exception() noexcept {
     } catch (const std::exception &exception) {
         leave_message("it threw: ", exception.what());
     } catch (...) {
-        leave_message("it threw something that is no std::exception");
+        leave_message("it threw something that is not a std::exception");
     }
     return OPDOCK_FAILED;
 }

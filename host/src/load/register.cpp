@@ -114,9 +114,8 @@ void Registrar::run_once(const std::function<opdock_status(opdock_registry *)> &
                              "with the SDK's register_plugin, which does that.",
                              visible_line(exception.what())));
         } catch (...) {
-            keep(RejectCode::entry_threw,
-                 "opdock_register threw something that is no std::exception. An entry must return "
-                 "a status; build it with the SDK's register_plugin, which does that.");
+            keep(RejectCode::entry_threw, "opdock_register threw something that is not a std::exception. An entry must "
+                                          "return a status; build it with the SDK's register_plugin, which does that.");
         }
     }
     if (out_of_memory_) {
@@ -319,7 +318,7 @@ void Registrar::add_op(const opdock_op_declaration &given) {
     if ((signature_bytes_ += text.size()) > max_declared_bytes) {
         is_full_ = true;
         throw Rejected(RejectCode::too_many_registrations,
-                       fmt::format("up to this one its signatures have {} bytes; at most {} are kept", signature_bytes_,
+                       fmt::format("up to this op its signatures have {} bytes; at most {} are kept", signature_bytes_,
                                    max_declared_bytes));
     }
     OpDeclaration declaration;
@@ -340,7 +339,7 @@ void Registrar::add_op(const opdock_op_declaration &given) {
     }
     if (standard.empty() && name.find('.') == std::string::npos) {
         warnings_.push_back(fmt::format("op '{}' has no prefix, and such names belong to the standard ops; name it "
-                                        "'vendor.{}' lest another plugin means something else by it",
+                                        "'vendor.{}', so that no other plugin uses the name for another op",
                                         name, name));
     }
     if (!declared_.insert(name).second) {
@@ -357,16 +356,15 @@ namespace {
 // Faults that are visible in the data alone.
 void check_fields(const opdock_impl &impl, const std::string &what) {
     if (impl.alignment != 0 && !std::has_single_bit(impl.alignment)) {
-        throw Rejected(RejectCode::bad_field,
-                       fmt::format("{}: alignment {} is no power of two; give the next one, or 0 for that of the dtype",
-                                   what, impl.alignment));
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: alignment {} is not a power of two; give the next power "
+                                                          "of two, or 0 for the alignment of the dtype",
+                                                          what, impl.alignment));
     }
     if ((impl.device_init == nullptr) != (impl.device_fini == nullptr) ||
         (impl.plan_create == nullptr) != (impl.plan_destroy == nullptr)) {
-        throw Rejected(RejectCode::bad_field,
-                       fmt::format("{}: device_init and device_fini come together, and so do plan_create and "
-                                   "plan_destroy; one of a pair is null",
-                                   what));
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: device_init and device_fini must be set together, and "
+                                                          "so must plan_create and plan_destroy; one of a pair is null",
+                                                          what));
     }
 }
 
@@ -397,7 +395,7 @@ void Registrar::set_vendor(Implementation &copy, const opdock_impl &impl, const 
     }
     if (copy.kind == Kind::vendor && identity_.one_vendor && !same_name(copy.vendor, identity_.vendor)) {
         throw Rejected(RejectCode::bad_field,
-                       fmt::format("{}: vendor is '{}', but the plugin is of vendor '{}'; leave it null", what,
+                       fmt::format("{}: vendor is '{}', but the plugin's vendor is '{}'; leave the field null", what,
                                    copy.vendor, identity_.vendor));
     }
     copy.plugin_vendor = identity_.one_vendor ? identity_.vendor : std::string();
@@ -558,7 +556,7 @@ void Registrar::count_tuples() {
     }
     if (count > max_registered_tuples) {
         keep(RejectCode::too_many_registrations,
-             fmt::format("its ops and implementations have {} combinations of dtypes; at most {} are kept. Have fewer "
+             fmt::format("its ops and implementations have {} combinations of dtypes; at most {} are kept. Use fewer "
                          "dtype variables, or list the combinations that an implementation takes",
                          count, max_registered_tuples));
     }

@@ -73,7 +73,7 @@ std::optional<std::string> first_difference(const std::vector<T> &before, const 
         const std::string old_text = i < before.size() ? text_of(before[i]) : "nothing";
         const std::string new_text = i < now.size() ? text_of(now[i]) : "nothing";
         if (old_text != new_text) {
-            return fmt::format("it registers\n  {}\nand when it was scanned it registered\n  {}", new_text, old_text);
+            return fmt::format("it registers\n  {}\nbut when it was scanned, it registered\n  {}", new_text, old_text);
         }
     }
     return {};

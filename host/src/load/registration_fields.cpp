@@ -80,7 +80,7 @@ std::string fault_in(const std::string &text, const Signature &signature, std::v
         const std::optional<uint32_t> dtype = parse_dtype(name);
         if (!dtype) {
             const bool is_told = std::exchange(dtypes_are_told, true);
-            return fmt::format("'{}' is no dtype{}", name, is_told ? "" : "; expected " OPDOCK_DTYPE_NAMES);
+            return fmt::format("'{}' is not a dtype{}", name, is_told ? "" : "; expected " OPDOCK_DTYPE_NAMES);
         }
         tuple.push_back(*dtype);
     }

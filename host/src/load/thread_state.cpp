@@ -9,7 +9,7 @@ namespace opdock::core {
 void refuse_while_registering(const char *what) {
     if ((thread_state().flags & ThreadState::registering) != 0) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
-                    fmt::format("a plugin's entry must not {}: it only says what the plugin brings", what));
+                    fmt::format("a plugin's entry must not {}: it only registers what the plugin provides", what));
     }
 }
 

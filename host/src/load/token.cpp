@@ -98,8 +98,8 @@ Order preferred_order(Kind first) {
 void check_order(const Order &order, const Place &place, std::size_t offset) {
     if (!order.empty() && order.back() == Token::of_kind(Kind::measured)) {
         reject(place, offset,
-               "'measured' names no implementation: of those that the tokens behind it name, the fastest goes first; "
-               "write 'measured|default|vendor'");
+               "'measured' names no implementation: it puts the fastest one of the tokens after it first; write "
+               "'measured|default|vendor'");
     }
 }
 
@@ -156,7 +156,7 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
     if (const std::size_t separator = text.find_first_of("|;"); separator != std::string_view::npos) {
         reject(place, offset + separator,
                "unexpected " + quote(text.substr(separator, 1)) + " in " + quote(text) +
-                   "; write each token by itself");
+                   "; write each token separately");
     }
     if (vendor) {
         return Token::of_vendor(parse_vendor(name, place, offset + colon + 1));

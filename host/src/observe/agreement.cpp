@@ -55,7 +55,7 @@ std::string compare(std::span<const std::byte> expected, std::span<const std::by
         }
     }
     if (std::sqrt(difference) > tolerance.norm * std::sqrt(squares)) {
-        return fmt::format("the relative norm of the difference is {:.2g}, allowed are {:.2g}",
+        return fmt::format("the relative norm of the difference is {:.2g}, more than the allowed {:.2g}",
                            std::sqrt(difference / squares), tolerance.norm);
     }
     return {};

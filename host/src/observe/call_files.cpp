@@ -130,10 +130,9 @@ bool CallFiles::reserve(uint64_t bytes, std::string *told) {
         }
     }
     if (!is_full_told_.exchange(true)) {
-        *told =
-            fmt::format("the call is not written: it has {}, and {} are left for the files of a process; others that "
-                        "are too large are left out without a word",
-                        mebibytes(bytes), mebibytes(left));
+        *told = fmt::format("the call is not written: it has {}, but the files of this process have {} left; further "
+                            "calls that are too large are left out silently",
+                            mebibytes(bytes), mebibytes(left));
     }
     return false;
 }
@@ -174,7 +173,7 @@ std::string CallFiles::write_to(const std::string &path, const CallFile &call) {
     const std::string why = replace_private_file(path, file.pieces);
     if (!why.empty()) {
         has_failed_ = true;
-        return fmt::format("the call is not written, and no other will be: {}", why);
+        return fmt::format("the call is not written, and no later call will be: {}", why);
     }
     return {};
 }
@@ -185,7 +184,7 @@ std::string CallFiles::write(const CallFile &call, std::atomic<uint32_t> &count)
     }
     const std::string path = free_path(call, count);
     if (path.empty()) {
-        return fmt::format("no more calls of '{}' are written: '{}' has {} of a process of this number",
+        return fmt::format("no more calls of '{}' are written: '{}' already has {} of a process with this id",
                            call.text.impl_id, folder_, most_files);
     }
     const std::string why = write_to(path, call);
@@ -193,8 +192,8 @@ std::string CallFiles::write(const CallFile &call, std::atomic<uint32_t> &count)
         count.store(most_files, std::memory_order_relaxed);
         return why;
     }
-    return fmt::format("'{}' has the call, and plugin-run replays it{}", path,
-                       takes(count) ? "" : fmt::format("; no more of '{}' are written", call.text.impl_id));
+    return fmt::format("the call was written to '{}', and plugin-run replays it{}", path,
+                       takes(count) ? "" : fmt::format("; no more calls of '{}' are written", call.text.impl_id));
 }
 
 std::string CallFiles::write(const CallFile &call, uint64_t number) {
@@ -204,7 +203,7 @@ std::string CallFiles::write(const CallFile &call, uint64_t number) {
     const std::string path = path_of(call, fmt::format("call-{}", number));
     const std::string why = write_to(path, call);
     return why.empty()
-               ? fmt::format("'{}' has call {} of '{}', and plugin-run replays it", path, number, call.text.impl_id)
+               ? fmt::format("'{}' now has call {} of '{}', and plugin-run replays it", path, number, call.text.impl_id)
                : why;
 }
 

@@ -26,7 +26,7 @@ CallObserver::CallObserver(Options options, const Devices &devices, const Log &l
             writer_ = std::make_unique<BackgroundThread>("opdock-record", options_.record_interval,
                                                          [this] { write_record(); });
         } catch (const std::system_error &error) {
-            log_.warning(fmt::format("{}: the record is written when the host closes and not before: {}",
+            log_.warning(fmt::format("{}: the record is written only when the host closes: {}",
                                      options_.record->variable, error.what()));
         }
     }
@@ -130,7 +130,7 @@ void CallObserver::write_trace() noexcept {
         ring_->remove();
         return;
     }
-    log_.warning(fmt::format("{}: {}\nThe trace is in {}; 'plugin-ls --trace' makes it readable.",
+    log_.warning(fmt::format("{}: {}\nThe trace is in {}; 'plugin-ls --trace' converts it to a readable form.",
                              options_.trace->variable, why, ring_->path()));
 }
 

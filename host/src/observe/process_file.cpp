@@ -14,8 +14,8 @@ constexpr std::string_view process_number = "%p";
 ProcessFile::ProcessFile(std::string_view name, const Place &place) : name_(name), first_process_(::getpid()) {
     if (!name.starts_with('/') || name.ends_with('/') || !is_printable(name)) {
         reject(place, 0,
-               "expected the absolute path of a file, such as /var/tmp/opdock-%p, where %p is the number of the "
-               "process; found " +
+               "expected the absolute path of a file, such as /var/tmp/opdock-%p, where %p stands for the process id; "
+               "found " +
                    quote(name));
     }
 }

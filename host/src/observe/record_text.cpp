@@ -110,8 +110,8 @@ std::string record_text(const std::vector<const CountedCall *> &calls) {
         commas += more_commas;
         written += share;
     }
-    std::string head = "# The calls of a process, those that took most time first. plugin-tune, plugin-bench and\n"
-                       "# plugin-check take them with --shapes.\n";
+    std::string head = "# The calls of a process, the longest total times first. plugin-tune, plugin-bench and\n"
+                       "# plugin-check read them with --shapes.\n";
     if (left_out != 0) {
         head += fmt::format("# There was no room for {} more, {:.1f} % of the time.\n",
                             counted(left_out, "distinct call"), total > 0 ? 100 * (1 - written) : 0);

@@ -39,7 +39,7 @@ TraceHeader header_of(std::string_view bytes, const std::string &name) {
     }
     constexpr double slowest_clock = 1e9; // nanoseconds per tick; keeps times finite
     if (!(header.nanoseconds_per_tick > 0 && header.nanoseconds_per_tick <= slowest_clock)) {
-        fail("the header of the trace is damaged: it has no rate of its clock");
+        fail("the header of the trace is damaged: it has no clock rate");
     }
     return header;
 }

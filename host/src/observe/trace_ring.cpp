@@ -45,7 +45,8 @@ void check_content(const std::string &path, int file, const struct stat &status)
     if (status.st_size != 0 &&
         (TEMP_FAILURE_RETRY(pread(file, magic.data(), magic.size(), 0)) != static_cast<ssize_t>(magic.size()) ||
          (magic != trace_magic && magic != std::array<char, trace_magic.size()>{}))) {
-        fail(path, "the file is there and holds no trace, so it is not overwritten; move it away, or name another one");
+        fail(path,
+             "the file exists and is not a trace, so it is not overwritten; move it away, or specify another file");
     }
 }
 
@@ -100,14 +101,14 @@ Descriptor TraceRing::open_file(const std::string &path, uint64_t bytes) {
         }
         if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
             if (errno == EWOULDBLOCK) {
-                fail(path, "another process or host writes its trace to it; put %p in the name, which becomes the id "
-                           "of the process");
+                fail(path, "another process or host writes its trace to it; put %p in the name, which stands for the "
+                           "process id");
             }
             fail_errno(path, "cannot be locked", errno);
         }
         struct stat status = {};
         if (::fstat(file.get(), &status) != 0) {
-            fail_errno(path, "cannot be looked at", errno);
+            fail_errno(path, "cannot be inspected", errno);
         }
         if (!is_named(path, status)) {
             continue; // another process has just finished with it
@@ -116,7 +117,7 @@ Descriptor TraceRing::open_file(const std::string &path, uint64_t bytes) {
         give_all_bytes(path, file.get(), bytes);
         return file;
     }
-    fail(path, "the file is replaced again and again");
+    fail(path, "the file keeps being replaced");
 }
 
 void TraceRing::fill_header() {

@@ -68,9 +68,8 @@ Policy policy_from_settings(std::span<const Setting> settings) {
         if (setting.name == "trust" || setting.name == "trusted_sha256" || setting.name == "default_plugins") {
             throw Error(OPDOCK_INVALID_POLICY,
                         "setting " + quote(setting.name) +
-                            " is not a program's: plugins are judged when the host opens, before "
-                            "there is a policy of the program; set it in the environment or in a "
-                            "policy file");
+                            " cannot be set by a program: plugins are judged when the host opens, before the program "
+                            "has a policy; set it in the environment or in a policy file");
         }
         if (!known) {
             throw Error(OPDOCK_INVALID_POLICY, "expected a setting (" + one_of(names) + "), found " +

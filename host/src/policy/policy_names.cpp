@@ -68,7 +68,7 @@ class Check {
         std::vector<std::string_view> types = views(known_.device_types);
         types.insert(types.end(), {"cuda", "rocm"}); // of opdock's own plugins, which may not be present
         add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +
-                ": no loaded plugin is for device type " + quote(type) + (hints() ? did_you_mean(type, types) : ""),
+                ": no loaded plugin supports device type " + quote(type) + (hints() ? did_you_mean(type, types) : ""),
             true);
     }
 
@@ -136,7 +136,7 @@ class Check {
                 " has plugins, but none of their implementations is of kind vendor, and those of other kinds are not "
                 "chosen by vendor");
         } else if (!contains_vendor(vendors_, name)) {
-            add(where + ": no plugin is of vendor " + quote(name) + (hints() ? did_you_mean(name, vendors_) : ""),
+            add(where + ": no plugin is from vendor " + quote(name) + (hints() ? did_you_mean(name, vendors_) : ""),
                 fulfilled);
         }
     }

@@ -77,10 +77,11 @@ void judge_place(const std::string &path, PolicyFile &file, std::vector<std::str
     const std::string more = drop_trust_of(file.policy);
     ignored += (ignored.empty() || more.empty() ? "" : ", ") + more;
     faults.push_back(fmt::format(
-        "Somebody else could change what the policy file '{}' says of trust: {}.\nIgnored: {}.\n"
-        "Expected that only root and the user who runs this process may write there. Run `{}` "
-        "once you know that the file is as it should be.",
-        path, fault->what, ignored.empty() ? "nothing, as it only requires trust" : ignored, fault->remedy));
+        "Somebody else could change the trust settings of the policy file '{}': {}.\n"
+        "Ignored: {}.\n"
+        "Expected that only root and the user who runs this process may write there. Run `{}` once you have checked "
+        "its contents.",
+        path, fault->what, ignored.empty() ? "nothing, because the file only requires trust" : ignored, fault->remedy));
 }
 
 } // namespace
@@ -104,8 +105,8 @@ LoadedPolicy load_policy(const Environment &environment, const std::string &syst
         PolicyFile file = read_policy_file(system_file, Enforce::accept);
         if (!file.unknown_enforced.empty()) {
             throw Error(OPDOCK_INVALID_POLICY,
-                        fmt::format("{}\nExpected known keys only, at the top level and below 'enforce' of the "
-                                    "machine's policy file: what is misspelt there would not be enforced.",
+                        fmt::format("{}\nExpected only known keys at the top level and below 'enforce' in the "
+                                    "machine's policy file: a misspelt key would not be enforced.",
                                     file.unknown_enforced.front()));
         }
         judge_place(system_file, file, faults);
@@ -114,7 +115,7 @@ LoadedPolicy load_policy(const Environment &environment, const std::string &syst
         warnings.insert(warnings.end(), file.unknown_keys.begin(), file.unknown_keys.end());
     }
     if (!warnings.empty() && loaded.stack.strict()) {
-        std::string message = "strict mode takes no unknown keys:";
+        std::string message = "strict mode does not allow unknown keys:";
         for (const std::string &warning : warnings) {
             message += "\n  " + warning;
         }
@@ -122,7 +123,7 @@ LoadedPolicy load_policy(const Environment &environment, const std::string &syst
     }
     if (!faults.empty() && loaded.stack.strict()) {
         throw Error(OPDOCK_INVALID_POLICY,
-                    fmt::format("{}\nStrict mode takes no trust from such a file.", faults.front()));
+                    fmt::format("{}\nStrict mode does not use the trust settings of such a file.", faults.front()));
     }
     warnings.insert(warnings.end(), faults.begin(), faults.end());
     return loaded;

@@ -44,7 +44,7 @@ class Reader {
             if (sections.size() > most_sections) {
                 reject(place(*devices), 0,
                        "there are " + std::to_string(sections.size()) + " sections for devices; at most " +
-                           std::to_string(most_sections) + " are taken");
+                           std::to_string(most_sections) + " are allowed");
             }
             for (const auto &[key, value] : sections) {
                 faults.attempt(
@@ -90,8 +90,8 @@ class Reader {
         if (sum > most) {
             reject(place(devices), 0,
                    "the sections for devices list " + std::to_string(sum) +
-                       " vendors, ops and tokens, with those that hold in each from elsewhere; at most " +
-                       std::to_string(most) + " are taken");
+                       " vendors, ops and tokens, including those that each section inherits; at most " +
+                       std::to_string(most) + " are allowed");
         }
     }
 
@@ -210,12 +210,12 @@ class Reader {
                    std::string(key == "oot_blacklist" ? "'vendor'" : "'flagos'") + " in 'per_op'";
         }
         if (key == trust_key || key == digests_key || key == default_plugins_key) {
-            return "; it concerns the whole process and stands beside 'devices'";
+            return "; it applies to the whole process and belongs beside 'devices'";
         }
         for (const VariableInfo &variable : all_variables) {
             if (same_name(variable.stem, key) && !same_name(key, trust_key) && !same_name(key, default_plugins_key)) {
                 return "; policy files cannot set it, only an environment variable that ends in " +
-                       std::string(variable.stem) + " does";
+                       std::string(variable.stem) + " can";
             }
         }
         std::vector<std::string_view> known(setting_names().begin(), setting_names().end());

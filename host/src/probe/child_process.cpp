@@ -18,9 +18,8 @@
 
 namespace opdock::core {
 
-const char *const not_confined =
-    "it cannot be confined: the kernel has no room for another layer of Landlock, or another "
-    "filter of system calls (seccomp), of this program";
+const char *const not_confined = "it cannot be confined: the kernel accepts no further Landlock layer, or no further "
+                                 "filter of system calls (seccomp), for this program";
 
 namespace {
 

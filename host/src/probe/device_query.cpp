@@ -157,17 +157,17 @@ std::string run_device_query(const std::string &command, const std::string &prob
     };
     std::vector<std::string> words = words_of(command);
     if (words.empty()) {
-        return could_not("it has no words");
+        return could_not("it is empty");
     }
     if (secure && !words.front().starts_with('/')) {
-        return could_not("a process with raised privileges runs absolute paths only");
+        return could_not("a process with raised privileges runs only absolute paths");
     }
     if (words.front().find('/') != std::string::npos && !words.front().starts_with('/')) {
-        return could_not("its path is relative; expected an absolute one, or the name of a program that PATH has");
+        return could_not("its path is relative; expected an absolute path, or the name of a program in PATH");
     }
     words.front() = find_program(words.front());
     if (words.front().empty()) {
-        return could_not("no absolute folder of PATH has such a program");
+        return could_not("no absolute folder in PATH has such a program");
     }
     if (const std::string why = judge_programs(words.front(), judge); !why.empty()) {
         return could_not(why);
@@ -215,7 +215,7 @@ std::string run_device_query(const std::string &command, const std::string &prob
                                std::chrono::duration<double>(limit).count());
         }
         if (!end.known) {
-            return could_not("how it ended is not known: this program took the end of it, or ignores SIGCHLD");
+            return could_not("its exit status is not known: this program collected it, or ignores SIGCHLD");
         }
         switch (WIFEXITED(end.status) ? WEXITSTATUS(end.status) : 0) {
         case OPDOCK_PROBE_NOT_FOUND:
@@ -223,14 +223,15 @@ std::string run_device_query(const std::string &command, const std::string &prob
         case OPDOCK_PROBE_CANNOT_RUN:
             return could_not(std::generic_category().message(EACCES));
         case OPDOCK_PROBE_NO_PROGRAM:
-            return could_not("it is neither a program of this machine nor a script that begins with #!");
+            return could_not("it is neither a program for this machine nor a script that begins with #!");
         default:
             break;
         }
         return end.status == 0
                    ? ""
-                   : fmt::format("its vendor's device_query_command '{}' says that the device is not there: it ended{}",
-                                 command, how_it_ended(end));
+                   : fmt::format(
+                         "its vendor's device_query_command '{}' reports that the device is not present: it ended{}",
+                         command, how_it_ended(end));
     } catch (const ChannelFailure &failure) {
         return could_not(fmt::format("{}: {}", failure.call, std::generic_category().message(failure.code)));
     }

@@ -208,10 +208,9 @@ Journal::File *Journal::file() {
 
 void Journal::warn(int code) const {
     if (log_ != nullptr) {
-        log_->warning(
-            fmt::format("The journal of plugins that are opened is not kept: '{}': {}. A plugin that ends the "
-                        "process is opened again by the next one.",
-                        visible_line(name_), std::generic_category().message(code)));
+        log_->warning(fmt::format("The journal of opened plugins is not kept: '{}': {}. A plugin that ends its process "
+                                  "is opened again by the next process.",
+                                  visible_line(name_), std::generic_category().message(code)));
     }
 }
 

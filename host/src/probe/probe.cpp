@@ -212,7 +212,7 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
     if (result.sent.size() > most_transcript_bytes) {
         return rejection(
             RejectCode::too_many_registrations,
-            fmt::format("'{}' registers more than {} MiB of text.\nSplit the plugin, or see what its entry repeats.",
+            fmt::format("'{}' registers more than {} MiB of text.\nSplit the plugin, or check what its entry repeats.",
                         name, most_transcript_bytes >> 20));
     }
     const std::string printed = printed_text(result.printed_last);
@@ -227,9 +227,8 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
         if (was_told_to_stop(result.end)) {
             return rejection(
                 RejectCode::probe_stopped,
-                fmt::format("the process that tried '{}' ended{}, {}.{}\nPeople and schedulers end jobs by "
-                            "this signal, so that nothing is known of the plugin; the next host tries it "
-                            "again.",
+                fmt::format("the process that tried '{}' ended{}, {}.{}\nUsers and schedulers end jobs with this "
+                            "signal, so it says nothing about the plugin; the next host tries the plugin again.",
                             name, how_it_ended(result.end), when, printed));
         }
         return rejection(RejectCode::probe_died, fmt::format("'{}' ended the process that tried it{}, {}.{}{}", name,
@@ -250,7 +249,7 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
         }
     } catch (const Rejected &rejected) {
         return ended_well ? rejection(rejected.code(), fmt::format("'{}': {}", name, rejected.what()))
-                          : of_bad_end("and what it sent cannot be read");
+                          : of_bad_end("and its output cannot be read");
     }
 }
 

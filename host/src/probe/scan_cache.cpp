@@ -48,8 +48,8 @@ std::span<const std::byte> blob_of(const SQLite::Column &column) {
 }
 
 std::string not_used(const std::string &why) {
-    return fmt::format("is not used: {}. Plugins are tried again each time, and one that ends the process is opened "
-                       "again by the next one",
+    return fmt::format("is not used: {}. Plugins are tried again each time, and a plugin that ends its process is "
+                       "opened again by the next process",
                        why);
 }
 
@@ -225,7 +225,7 @@ void ScanCache::read(const std::string &only_path) {
             const auto scan = blob_of(query.getColumn(1));
             bytes += scan.size();
             if (bytes > most_bytes) {
-                throw SQLite::Exception("it holds more than any machine's plugins", SQLITE_CORRUPT);
+                throw SQLite::Exception("it has more plugins than any machine", SQLITE_CORRUPT);
             }
             if (check_sum(scan) == query.getColumn(2).getInt64()) {
                 rows_.insert_or_assign(query.getColumn(0).getString(), std::vector(scan.begin(), scan.end()));

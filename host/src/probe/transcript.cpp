@@ -10,10 +10,9 @@ namespace opdock::core {
 namespace {
 
 [[noreturn]] void unreadable(const char *what) {
-    throw Rejected(
-        RejectCode::probe_unreadable,
-        std::string("what was recorded of its registration cannot be read: ") + what +
-            ".\nIf opdock was updated, see that the whole of it was; else its code wrote where it must not.");
+    throw Rejected(RejectCode::probe_unreadable, std::string("the record of its registration cannot be read: ") + what +
+                                                     ".\nIf opdock was updated, check that all of it was updated; "
+                                                     "otherwise the plugin's code wrote where it must not.");
 }
 
 // Stand-ins for a plugin's functions until it is opened. They are never called; if they were, they would say so.
@@ -66,7 +65,7 @@ class Payload {
         }
         const char *text = reinterpret_cast<const char *>(reader_.take(size + 1).data());
         if (text[size] != '\0') {
-            unreadable("a text does not end");
+            unreadable("a text is not terminated");
         }
         return text;
     }
@@ -104,7 +103,7 @@ class Payload {
 
     void expect_end() const {
         if (!reader_.at_end()) {
-            unreadable("a record is longer than what it holds");
+            unreadable("a record is longer than its contents");
         }
     }
 
@@ -300,7 +299,7 @@ void Transcript::read() {
         const bool ended = stage_ == Stage::open_failed || stage_ == Stage::no_entry;
         if (!greeted) {
             if (record->kind != OPDOCK_RECORD_HELLO) {
-                unreadable("it does not begin as a transcript does");
+                unreadable("it does not begin like a transcript");
             }
             check_hello(payload);
             greeted = true;
@@ -329,10 +328,10 @@ void Transcript::read() {
                 stage_ = Stage::complete;
             }
             if (!reader.at_end()) {
-                unreadable("it goes on after its end");
+                unreadable("it continues after its end");
             }
         } else {
-            unreadable("a record is not where it belongs");
+            unreadable("a record is in the wrong place");
         }
     }
 }

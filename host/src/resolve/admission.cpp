@@ -45,9 +45,9 @@ struct Claim {
         case Standing::program:
             return "is the program's own";
         case Standing::own:
-            return "is of opdock itself";
+            return "is part of opdock itself";
         case Standing::beside:
-            return "lies in opdock's own folder of plugins";
+            return "is in opdock's own folder of plugins";
         default:
             return "is signed with a trusted key or listed by its digest";
         }
@@ -115,10 +115,9 @@ class Judge {
             const auto named = std::span(ops).first(std::min(ops.size(), most_named));
             const std::size_t more = ops.size() - named.size();
             leave_out(fmt::format(
-                "implementation '{}' for op{} '{}'{} is left out: it is registered as kind {}, which is for "
-                "opdock's own plugins, and for ops that bear the name of the plugin's vendor "
-                "('{}.NAME').\nRegister it as OPDOCK_KIND_VENDOR. To use it as it is, name plugin '{}' "
-                "in {}.",
+                "implementation '{}' for op{} '{}'{} is left out: it is registered as kind {}, which is reserved for "
+                "opdock's own plugins and for ops that bear the name of the plugin's vendor ('{}.NAME').\nRegister it "
+                "as OPDOCK_KIND_VENDOR. To use it as it is, name plugin '{}' in {}.",
                 impl_id, ops.size() == 1 ? "" : "s", fmt::join(named, "', '"),
                 more == 0 ? "" : fmt::format(" and {} more", more), kind_name(kind), folded(plugin_.vendor), plugin_.id,
                 default_plugins_));
@@ -148,22 +147,21 @@ class Judge {
                     "  '{}' declares {}\n  '{}' declares {}",
                     name, plugin_.id, other, why, plugin_.id, declaration.signature->text, other, form.signature->text);
                 if (claim.beats(theirs)) {
-                    losses.push_back({other,
-                                      fmt::format("{}\nIt does without the op and what it implements of it, as plugin "
-                                                  "'{}' {}.",
-                                                  contradiction, plugin_.id, claim.why_it_beats(theirs)),
-                                      name, nullptr, nullptr});
+                    losses.push_back(
+                        {other,
+                         fmt::format("{}\nThe op and its implementations are left out, because plugin '{}' {}.",
+                                     contradiction, plugin_.id, claim.why_it_beats(theirs)),
+                         name, nullptr, nullptr});
                 } else if (theirs.by_name && !claim.by_name) {
                     lost_ops_.insert(name);
-                    leave_out(
-                        fmt::format("{}\nIt does without the op and what it implements of it, as the op bears the "
-                                    "name of the other's vendor.",
-                                    contradiction));
+                    leave_out(fmt::format("{}\nThe op and its implementations are left out, because the op bears the "
+                                          "name of the other plugin's vendor.",
+                                          contradiction));
                     return;
                 } else {
                     refuse(RejectCode::signature_conflict,
-                           contradiction +
-                               "\nDeclare the op alike, or give yours a name that begins with your vendor's.");
+                           contradiction + "\nDeclare the op with the same signature, or give your op a name that "
+                                           "begins with your vendor's name.");
                     return;
                 }
             }
@@ -186,23 +184,22 @@ class Judge {
                                                           "to one device type{}",
                                                           summary(*provider), summary(*other),
                                                           provider->table.dl_device_type == kDLExtDev
-                                                              ? ". The vendor of one without a number of DLPack's "
-                                                                "takes one from 1000 on, opdock/abi/device.h says"
+                                                              ? ". For a device without a DLPack number, the vendor "
+                                                                "takes a number from 1000 on (opdock/abi/device.h)"
                                                               : "");
             const Claim theirs = claim_of(other->plugin, false);
             if (own_claim(false).beats(theirs) && !catalog_.in_use) {
-                losses.push_back({other->plugin,
-                                  fmt::format("{}\nIt does not provide the type, and what it implements for it is left "
-                                              "out, as plugin '{}' {}.",
-                                              contradiction, plugin_.id, own_claim(false).why_it_beats(theirs)),
-                                  "", nullptr, other});
+                losses.push_back(
+                    {other->plugin,
+                     fmt::format("{}\nThe type and its implementations are left out, because plugin '{}' {}.",
+                                 contradiction, plugin_.id, own_claim(false).why_it_beats(theirs)),
+                     "", nullptr, other});
             } else if (plugin_.standing == Standing::program) {
                 refuse(RejectCode::conflict, contradiction); // an error, because the program's author can fix it
                 return;
             } else {
                 lost_types_.push_back(provider->type);
-                leave_out(fmt::format("{}\nIt does not provide the type, and what it implements for it is left out.",
-                                      contradiction));
+                leave_out(fmt::format("{}\nThe type and its implementations are left out.", contradiction));
                 return;
             }
         }
@@ -279,10 +276,9 @@ class Judge {
         }
         if (added != 0 && catalog_.signature_bytes + added > max_declared_bytes_of_all) {
             refuse(RejectCode::too_many_registrations,
-                   fmt::format(
-                       "its signatures have {} bytes beside the {} of what is loaded already; at most {} are kept. "
-                       "Declare fewer ops of its own, or leave out other plugins",
-                       added, catalog_.signature_bytes, max_declared_bytes_of_all));
+                   fmt::format("its signatures have {} bytes in addition to the {} already loaded; at most {} are "
+                               "kept. Declare fewer new ops, or leave out other plugins",
+                               added, catalog_.signature_bytes, max_declared_bytes_of_all));
         }
     }
 
@@ -329,9 +325,8 @@ class Judge {
                 refuse(RejectCode::too_many_registrations,
                        fmt::format("up to op '{}', which has {} combinations of dtypes here, it adds {} "
                                    "implementations times combinations, and {} combinations that implementations list "
-                                   "times those of the op; at most {} and {} are kept. Have fewer implementations of "
-                                   "an op, or fewer dtype variables, or list no dtypes where an implementation takes "
-                                   "all",
+                                   "times those of the op; at most {} and {} are kept. Use fewer implementations of an "
+                                   "op or fewer dtype variables, or list no dtypes if an implementation takes all",
                                    name, after, implementations, tuples, max_looks_at_implementations,
                                    max_looks_at_tuples));
                 return;

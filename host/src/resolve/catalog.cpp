@@ -149,7 +149,7 @@ void Catalog::add(const Registration &registration, Standing of_plugin) {
 const CatalogOp &Catalog::declared(std::string_view op) const {
     const CatalogOp *found = find(op);
     if (found == nullptr) {
-        throw Error(OPDOCK_UNKNOWN_OP, fmt::format("op '{}': nobody declares it any more", op));
+        throw Error(OPDOCK_UNKNOWN_OP, fmt::format("op '{}': no plugin declares it any more", op));
     }
     return *found;
 }

@@ -76,7 +76,7 @@ class Rules {
             ++token;
         }
         if (token == policy_.order.size()) {
-            return because(Rule::order, "nothing in the order " + shown_order(policy_.order) + " of " +
+            return because(Rule::order, "no token of the order " + shown_order(policy_.order) + " of " +
                                             policy_.order_source + " names it");
         }
         if (contender.availability.answer == Availability::no) {

@@ -22,7 +22,7 @@ std::string listed(std::span<const std::string> lines) {
 }
 
 std::string rejected_text(std::span<const std::string> rejected) {
-    return rejected.empty() ? std::string() : "\nThese plugins were not taken:" + listed(rejected);
+    return rejected.empty() ? std::string() : "\nThese plugins were rejected:" + listed(rejected);
 }
 
 constexpr size_t most_listed = 100;
@@ -40,7 +40,8 @@ std::string dropped_text(std::span<const Dropped> all) {
 }
 
 std::string advice_to(std::string_view what) {
-    return fmt::format("\nInstall a plugin that {} it, or name one as a module; plugin-ls lists what is there.", what);
+    return fmt::format("\nInstall a plugin that {} it, or name one as a module; plugin-ls lists the available plugins.",
+                       what);
 }
 
 } // namespace
@@ -62,9 +63,9 @@ Error no_implementation_error(std::string_view op, std::span<const std::string> 
     for (const std::string &plugin : plugins) {
         declared += (declared.empty() ? " by " : ", ") + quote(plugin);
     }
-    return {OPDOCK_NO_IMPLEMENTATION, "op " + quote(op) + " is declared" + declared + ", but no plugin implements it" +
-                                          rejected_text(rejected) +
-                                          "\nInstall a plugin that implements it; plugin-ls lists what is there."};
+    return {OPDOCK_NO_IMPLEMENTATION,
+            "op " + quote(op) + " is declared" + declared + ", but no plugin implements it" + rejected_text(rejected) +
+                "\nInstall a plugin that implements it; plugin-ls lists the available plugins."};
 }
 
 Error all_dropped_error(std::string_view op, const Key &key, const Decision &decision) {
@@ -76,8 +77,8 @@ Error all_dropped_error(std::string_view op, const Key &key, const Decision &dec
         text += " Change the policy named above, or install a plugin for this device and these dtypes.";
     }
     if (std::any_of(decision.dropped.begin(), decision.dropped.end(), for_health)) {
-        text += "\nWhat health dropped comes back with opdock_reset_health (C++: host.reset_health), once the cause of "
-                "the failures is gone.";
+        text += "\nopdock_reset_health (C++: host.reset_health) brings back what health dropped, once the cause of the "
+                "failures is gone.";
     }
     return {OPDOCK_ALL_DROPPED, text};
 }

@@ -32,7 +32,7 @@ bool is_packed_dtype(int64_t value) {
     for (const AttributeSpec &spec : signature.attributes) {
         known += (known.empty() ? "" : ", ") + spec.name;
     }
-    fail(signature, fmt::format("unknown attribute '{}'; it has {}", name, known.empty() ? "none" : known));
+    fail(signature, fmt::format("unknown attribute '{}'; the op has {}", name, known.empty() ? "none" : known));
 }
 
 [[noreturn]] void fail_type(const Signature &signature, const AttributeSpec &spec, const opdock_value &value) {
@@ -60,7 +60,7 @@ opdock_value check(const Signature &signature, const AttributeSpec &spec, opdock
     case OPDOCK_VALUE_STRING:
         if (value.as.s == nullptr || strnlen(value.as.s, value.count) != value.count) {
             fail_attribute(signature, spec,
-                           fmt::format("is not a string of {}, none of them NUL", counted(value.count, "byte")));
+                           fmt::format("is not a string of {} without NUL", counted(value.count, "byte")));
         }
         break;
     case OPDOCK_VALUE_INTS:
@@ -76,7 +76,7 @@ opdock_value check(const Signature &signature, const AttributeSpec &spec, opdock
             if (one.text == nullptr || strnlen(one.text, one.size) != one.size) {
                 fail_attribute(
                     signature, spec,
-                    fmt::format("has in place {} no string of {}, none of them NUL", i, counted(one.size, "byte")));
+                    fmt::format("has at index {} no string of {} without NUL", i, counted(one.size, "byte")));
             }
         }
         break;

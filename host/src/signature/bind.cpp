@@ -36,13 +36,13 @@ std::string device_name(const DLDevice &device) {
     case kDLCUDA:
         return fmt::format("cuda:{}", device.device_id);
     case kDLCUDAHost:
-        return "pinned memory of CUDA";
+        return "pinned CUDA memory";
     case kDLROCM:
         return fmt::format("hip:{}", device.device_id);
     case kDLROCMHost:
-        return "pinned memory of HIP";
+        return "pinned HIP memory";
     case kDLCUDAManaged:
-        return "managed memory of CUDA";
+        return "managed CUDA memory";
     default:
         return fmt::format("device {} of DLPack type {}", device.device_id, device_type(device));
     }
@@ -118,7 +118,7 @@ class Binder {
         extent = {tensor, place, written, 0, 0};
         measure(signature_, extent);
         if (tensor->data == nullptr && pointing_ == Pointing::required && has_elements(*tensor)) {
-            fail(signature_, place, "has elements and no data (DLTensor.data is null)");
+            fail(signature_, place, "has elements but no data (DLTensor.data is null)");
         }
         bound_.writes_inputs |= parameter.mut;
     }
@@ -151,7 +151,7 @@ class Binder {
             return;
         }
         if (device_type(args_.device) <= 0) {
-            fail(signature_, "no tensor of this call tells the device; set opdock_args.device");
+            fail(signature_, "no tensor of this call determines the device; set opdock_args.device");
         }
         bound_.device = args_.device;
     }

@@ -192,7 +192,7 @@ Compatibility compare(const Signature &a, const Signature &b, std::string *why) 
         return Compatibility::conflict;
     };
     if (a.name != b.name) {
-        return conflict(fmt::format("'{}' and '{}' are two ops", a.name, b.name));
+        return conflict(fmt::format("'{}' and '{}' are different ops", a.name, b.name));
     }
     const auto has_more = [](const Signature &x, const Signature &y) {
         return x.inputs.size() > y.inputs.size() || x.outputs.size() > y.outputs.size() ||

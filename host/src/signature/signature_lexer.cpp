@@ -101,7 +101,7 @@ Token SignatureLexer::string() {
         if (text_[end] == '\\') {
             ++end;
             if (end == text_.size() || (text_[end] != '"' && text_[end] != '\\')) {
-                fail(end - 1, "a backslash in a string stands before '\"' or another backslash only");
+                fail(end - 1, "a backslash in a string may only precede '\"' or another backslash");
             }
         }
     }

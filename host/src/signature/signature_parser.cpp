@@ -76,8 +76,10 @@ std::string SignatureParser::new_name(std::string_view what) {
     }
     std::string name(token_.text);
     if (std::find(names_.begin(), names_.end(), name) != names_.end()) {
-        lexer_.fail(token_.offset,
-                    fmt::format("the name '{}' is taken; inputs, attributes and outputs share their names", name));
+        lexer_.fail(
+            token_.offset,
+            fmt::format("the name '{}' is already used; inputs, attributes and outputs must have different names",
+                        name));
     }
     names_.push_back(name);
     advance();
@@ -219,7 +221,7 @@ void SignatureParser::parse_shape(Parameter *parameter, bool is_output) {
     do {
         if (token_.is("...")) {
             if (parameter->ellipsis >= 0) {
-                lexer_.fail(token_.offset, "'...' stands at most once in a shape");
+                lexer_.fail(token_.offset, "'...' may appear at most once in a shape");
             }
             parameter->ellipsis = static_cast<int>(parameter->dims.size());
             used_.ellipsis = true;
@@ -258,11 +260,11 @@ void SignatureParser::parse_dim(Parameter *parameter, bool is_output) {
 void SignatureParser::check_element_dims(const Parameter &parameter, const Token &start) {
     if (parameter.list) {
         if (signature_.n_lists == 0 && part_ == Part::outputs) {
-            lexer_.fail(start.offset, "a list of outputs takes its length from a list of inputs; there is none");
+            lexer_.fail(start.offset, "a list of outputs takes its length from a list of inputs; the op has none");
         }
         if (const uint32_t counted = used_.dims & signature_.counted_dims; counted != 0) {
             lexer_.fail(start.offset,
-                        fmt::format("'{}' is counted by an output, and so it cannot be a dim of a list",
+                        fmt::format("'{}' is counted by an output, so it cannot be a dim of a list",
                                     signature_.dim_names[static_cast<size_t>(std::countr_zero(counted))]));
         }
         signature_.element_dims |= new_dims_;
@@ -273,7 +275,7 @@ void SignatureParser::check_element_dims(const Parameter &parameter, const Token
     if (elements != 0 || (used_.ellipsis && signature_.element_ellipsis)) {
         const std::string name =
             elements != 0 ? signature_.dim_names[static_cast<size_t>(std::countr_zero(elements))] : "...";
-        lexer_.fail(start.offset, fmt::format("'{}' is another one in each element of a list; '{}' is not a list", name,
+        lexer_.fail(start.offset, fmt::format("'{}' differs between the elements of a list; '{}' is not a list", name,
                                               parameter.name));
     }
 }
@@ -335,7 +337,7 @@ void SignatureParser::parse_product(Expression *expression, size_t nesting) {
         const Token right = token_;
         parse_factor(expression, nesting);
         if (kind == Term::Kind::divide && (right.kind != Token::Kind::integer || expression->back().value == 0)) {
-            lexer_.fail(right.offset, "dims are divided by a number of at least 1 only");
+            lexer_.fail(right.offset, "dims can only be divided by a number of at least 1");
         }
         append(expression, {kind, 0});
     }
@@ -396,7 +398,8 @@ uint8_t SignatureParser::new_dim() {
     }
     if (attribute != attributes.end()) {
         if (attribute->optional) {
-            lexer_.fail(token_.offset, fmt::format("'{0}' is optional, and a dim is never absent", attribute->name));
+            lexer_.fail(token_.offset,
+                        fmt::format("'{0}' is optional, but a dim must always be present", attribute->name));
         }
         attribute->dim = index;
     } else {
@@ -428,11 +431,9 @@ void SignatureParser::check_counted_dims() {
                    (dims_of(clause.right.front()) & ~given) == 0;
         };
         if (std::none_of(signature_.constraints.begin(), signature_.constraints.end(), bounds)) {
-            lexer_.fail(token.offset,
-                        fmt::format("the output '{0}' counts the dim '{0}', which needs a clause '{0} <= ...' of dims "
-                                    "that required inputs and attributes tell: how many there may be at "
-                                    "most",
-                                    token.text));
+            lexer_.fail(token.offset, fmt::format("the output '{0}' counts the dim '{0}', which needs a clause '{0} <= "
+                                                  "...' that limits it by dims of required inputs and attributes",
+                                                  token.text));
         }
     }
 }

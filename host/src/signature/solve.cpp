@@ -102,7 +102,7 @@ void Solver::match(ArgumentPlace place, const DLTensor &tensor) {
     }
     if (tensor.shape == nullptr && tensor.ndim != 0) {
         fail(signature_, place,
-             fmt::format("has {} and no shape (DLTensor.shape is null)",
+             fmt::format("has {} but no shape (DLTensor.shape is null)",
                          counted(static_cast<std::uint64_t>(tensor.ndim), "dim")));
     }
     int64_t signs = 0;
@@ -381,7 +381,7 @@ void Solver::fail_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tenso
     const uint32_t names = dims_of(dim);
     if (const uint32_t unbound = names & ~bound_dims_; unbound != 0) {
         fail(signature_, place,
-             fmt::format("{}, expected {}, whose '{}' only an absent optional input would tell", found, text,
+             fmt::format("{}, expected {}, whose '{}' is known only from an absent optional input", found, text,
                          signature_.dim_names[static_cast<size_t>(std::countr_zero(unbound))]));
     }
     if (dim.kind == Dim::Kind::name) {

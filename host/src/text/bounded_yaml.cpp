@@ -66,7 +66,7 @@ void check_text(std::string_view text, const Reporter &reporter) {
         const std::size_t column = i - line_begin + 1;
         const auto fail = [&](const std::string &message) { reporter.fail(line, column, message); };
         if (i == most_yaml_bytes) {
-            fail("the text goes on after " + std::to_string(most_yaml_bytes) + " bytes; shorten it");
+            fail("the text is longer than " + std::to_string(most_yaml_bytes) + " bytes; shorten it");
         }
         if (column > most_yaml_line_bytes) {
             fail("the line is longer than " + std::to_string(most_yaml_line_bytes) + " bytes; break it");
@@ -105,7 +105,7 @@ void check_text(std::string_view text, const Reporter &reporter) {
         }
         if (++indicators > most_yaml_flow_indicators) {
             fail("more than " + std::to_string(most_yaml_flow_indicators) +
-                 " of [ ] { } , in one text; write long lists with one entry on a line");
+                 " of [ ] { } , in one text; write long lists with one entry per line");
         }
     }
 }
@@ -142,7 +142,7 @@ class TreeBuilder : public YAML::EventHandler {
     void OnAlias(const YAML::Mark &mark, YAML::anchor_t anchor) override {
         const auto known = anchors_.find(anchor);
         if (known == anchors_.end()) {
-            reporter_.fail(mark, "an alias (*name) inside of the value that it names; write the value out");
+            reporter_.fail(mark, "an alias (*name) inside the value that it names; write the value out");
         }
         const YamlNode &named = node_at(known->second);
         count(named, open_.size(), mark);
@@ -201,7 +201,7 @@ class TreeBuilder : public YAML::EventHandler {
         count_node(mark);
         copied_bytes_ += copied.text.size();
         if (copied_bytes_ > most_yaml_bytes) {
-            reporter_.fail(mark, "aliases (*name) come to more than " + std::to_string(most_yaml_bytes) +
+            reporter_.fail(mark, "aliases (*name) expand to more than " + std::to_string(most_yaml_bytes) +
                                      " bytes of text; shorten it");
         }
         const bool is_level = copied.type == YamlNode::Type::sequence || copied.type == YamlNode::Type::map;
@@ -344,7 +344,7 @@ class TreeBuilder : public YAML::EventHandler {
         }
         for (YamlNode &map : maps) {
             if (map.type != YamlNode::Type::map) {
-                reporter_.fail(place.line, place.column, "'<<' takes in a map, or a list of maps");
+                reporter_.fail(place.line, place.column, "'<<' merges a map, or a list of maps");
             }
             for (YamlEntry &entry : map.entries) {
                 if (names.insert(entry.key.text).second) {

@@ -48,7 +48,7 @@ std::string capped(const VariableInfo &row, const std::string &name, const std::
         end = whole;
     }
     if (end < value.size()) {
-        warnings.push_back(name + " is longer than " + limit + "; what comes after that is ignored");
+        warnings.push_back(name + " is longer than " + limit + "; the rest is ignored");
     }
     return value.substr(0, end);
 }
@@ -239,8 +239,8 @@ std::int32_t Environment::log_level(std::int32_t fallback) const {
 
 Environment make_environment(std::string_view prefix, const RawEnvironment &raw, bool secure) {
     if (!is_variable_prefix(prefix)) {
-        throw Error(OPDOCK_INVALID_ARGUMENT, "the prefix of environment variables must be letters, digits and '_', "
-                                             "beginning with no digit; found " +
+        throw Error(OPDOCK_INVALID_ARGUMENT, "the prefix of environment variables must have only letters, digits and "
+                                             "'_', and not begin with a digit; found " +
                                                  quote(prefix));
     }
     Environment environment;

@@ -50,79 +50,75 @@ inline constexpr std::array all_variables = {
 #undef SETTING
     VariableInfo{Variable::prefer_vendor, "PREFER_VENDOR", "1 or 0", "not set",
                  "1 is the same as PREFER=vendor, 0 as PREFER=default. Ignored when PREFER is set.", ""},
-    VariableInfo{Variable::per_op, "PER_OP", "OP=TOKEN|TOKEN;OP=TOKEN", "not set",
-                 "The order for given ops, in place of the preferred order. A token is default, vendor, reference, "
-                 "measured, vendor:NAME or impl:ID; what an order does not name is not used for that op.",
-                 ";"},
     VariableInfo{
-        Variable::require, "REQUIRE", "CONTRACT,CONTRACT;OP=CONTRACT", "not set: nothing",
-        "What an implementation has to promise, of every op or given ones: deterministic (the same bits each time) or "
-        "batch_invariant (a row's bits do not depend on the other rows). What does not promise it is not used.",
-        ";,"},
-    VariableInfo{
-        Variable::default_plugins, "DEFAULT_PLUGINS", "names separated by commas", "not set: opdock's own alone",
-        "Plugins, by id or vendor, whose implementations of kinds default and reference are used as opdock's own "
-        "are. Those of other plugins are left out.",
-        ","},
+        Variable::per_op, "PER_OP", "OP=TOKEN|TOKEN;OP=TOKEN", "not set",
+        "The order for given ops, in place of the preferred order. A token is default, vendor, reference, measured, "
+        "vendor:NAME or impl:ID; implementations that an order does not name are not used for that op.",
+        ";"},
+    VariableInfo{Variable::require, "REQUIRE", "CONTRACT,CONTRACT;OP=CONTRACT", "not set: nothing",
+                 "What implementations must promise, for every op or for given ones: deterministic (the same bits each "
+                 "time) or batch_invariant (a row's bits do not depend on the other rows). Implementations without the "
+                 "promise are not used.",
+                 ";,"},
+    VariableInfo{Variable::default_plugins, "DEFAULT_PLUGINS", "names separated by commas",
+                 "not set: opdock's own alone",
+                 "Plugins, by id or vendor, whose implementations of kinds default and reference are used like "
+                 "opdock's own. Those of other plugins are left out.",
+                 ","},
     VariableInfo{Variable::config, "CONFIG", "an absolute path", "not set",
                  "A policy file (YAML): prefer to per_op and trust, and sections for given devices.", ""},
     VariableInfo{Variable::modules, "MODULES", "absolute paths separated by commas or colons", "not set",
                  "Plugin files, manifests or directories, searched before the installed ones.", ",:"},
-    VariableInfo{
-        Variable::modules_only, "MODULES_ONLY", "1 or 0", "0",
-        "1: only modules given by the program and by MODULES are searched for, no directory of the user or the "
-        "system.",
-        ""},
+    VariableInfo{Variable::modules_only, "MODULES_ONLY", "1 or 0", "0",
+                 "1: only the modules given by the program and by MODULES are used; directories of the user and the "
+                 "system are not searched.",
+                 ""},
     VariableInfo{Variable::scan_cache, "SCAN_CACHE", "on or off", "on",
-                 "off: what plugins register is not remembered between processes, each is tried again.", ""},
+                 "off: registrations of plugins are not remembered between processes; each plugin is tried again.", ""},
     VariableInfo{Variable::skip_cuda, "SKIP_CUDA", "1 or 0", "0", "1: plugins for CUDA are not loaded.", ""},
-    VariableInfo{
-        Variable::trust, "TRUST", "off, warn, require", "off",
-        "Whether a plugin must be signed with a trusted key or listed by its SHA-256: warn says in the log which "
-        "ones are not, require rejects them before any of their code runs.",
-        ""},
-    VariableInfo{
-        Variable::tune, "TUNE", "off, cached, online", "cached",
-        "Where the configs of kernels come from. off: their own heuristics and defaults; cached: also tune files and "
-        "what plugin-tune found; online: what nobody tuned is tuned when it is first called.",
-        ""},
+    VariableInfo{Variable::trust, "TRUST", "off, warn, require", "off",
+                 "Whether a plugin must be signed with a trusted key or listed by its SHA-256: warn logs plugins that "
+                 "are not, require rejects them before any of their code runs.",
+                 ""},
+    VariableInfo{Variable::tune, "TUNE", "off, cached, online", "cached",
+                 "The source of kernel configs. off: the kernels' own heuristics and defaults; cached: also tune files "
+                 "and results of plugin-tune; online: calls that nobody tuned are tuned when they are first made.",
+                 ""},
     VariableInfo{Variable::tune_db, "TUNE_DB", "an absolute path", "tune.sqlite in the user's cache",
-                 "The database of what tuning found.", ""},
+                 "The database of tuning results.", ""},
     VariableInfo{Variable::tune_budget, "TUNE_BUDGET", "0.5, 500ms or 2m", "1",
-                 "How long TUNE=online may take for one shape, in seconds.", ""},
-    VariableInfo{
-        Variable::trace, "TRACE", "an absolute path", "not set",
-        "A trace of all calls is written there when the host closes, as Perfetto reads it; %p in the name is the "
-        "number of the process.",
-        ""},
-    VariableInfo{
-        Variable::record, "RECORD", "an absolute path", "not set",
-        "The distinct calls are listed there while the process runs, as plugin-tune, plugin-bench and plugin-check "
-        "take them with --shapes; %p in the name is the number of the process.",
-        ""},
+                 "The time that TUNE=online may take for one shape, in seconds.", ""},
+    VariableInfo{Variable::trace, "TRACE", "an absolute path", "not set",
+                 "A trace of all calls, readable by Perfetto, is written to this file when the host closes; %p in the "
+                 "name stands for the process id.",
+                 ""},
+    VariableInfo{Variable::record, "RECORD", "an absolute path", "not set",
+                 "The distinct calls are listed in this file while the process runs, as plugin-tune, plugin-bench and "
+                 "plugin-check read them with --shapes; %p in the name stands for the process id.",
+                 ""},
     VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
                  "Lines below this level are not logged.", ""},
-    VariableInfo{
-        Variable::metrics, "METRICS", "FILE or FILE,SECONDS", "not set",
-        "A file with how often each implementation was called, as OpenMetrics text, written anew every so many "
-        "seconds (10) and at the end. %p in its name is the number of the process.",
-        ""},
+    VariableInfo{Variable::metrics, "METRICS", "FILE or FILE,SECONDS", "not set",
+                 "A file with the number of calls of each implementation, as OpenMetrics text, rewritten every so many "
+                 "seconds (10) and at the end. %p in its name stands for the process id.",
+                 ""},
     VariableInfo{Variable::report, "REPORT", "0, 1 or signal", "0",
-                 "1: a table on stderr of what serves each op when a host is opened, and at the end of how often each "
-                 "implementation was called; signal: the second one at each SIGUSR1, too.",
+                 "1: a table on stderr of what serves each op when a host is opened, and one of the number of calls of "
+                 "each implementation at the end; signal: the second one at each SIGUSR1, too.",
                  ""},
     VariableInfo{Variable::live, "LIVE", "1 or 0", "0",
-                 "1: 'plugin-ls --pid' of the same user asks the running process: what serves, what is in force.", ""},
+                 "1: 'plugin-ls --pid' of the same user can query the running process: what serves, what is in force.",
+                 ""},
     VariableInfo{
         Variable::shadow, "SHADOW", "OP=TOKEN@1/N;all=TOKEN@1/N,drop", "not set",
         "A second implementation, of the order given, computes one of N (1000) calls of the op on the CPU, on copies, "
-        "and the log says where the results differ. drop: what it differs from serves no more.",
+        "and the log reports results that differ. drop: an implementation whose results differ serves no more.",
         ";"},
-    VariableInfo{Variable::call_files, "CALL_FILES", "FOLDER or FOLDER;OP@NUMBER;all@FIRST..LAST", "not set",
-                 "An absolute path: calls that SHADOW found to differ are written there with the contents of their "
-                 "tensors, the first few of each implementation, and calls of these numbers, as plugin-run and "
-                 "plugin-check replay them.",
-                 ";"},
+    VariableInfo{
+        Variable::call_files, "CALL_FILES", "FOLDER or FOLDER;OP@NUMBER;all@FIRST..LAST", "not set",
+        "An absolute path: calls that SHADOW found to differ are written there with the contents of their tensors, the "
+        "first few of each implementation, and so are calls of these numbers; plugin-run and plugin-check replay them.",
+        ";"},
 };
 
 constexpr bool has_row_for_each() {

@@ -34,8 +34,9 @@ std::string PublicKey::text() const {
 
 PublicKey parse_public_key(std::string_view text, const std::string &path) {
     if (text.starts_with("opdock.secret-key/")) {
-        throw Error(OPDOCK_LOAD_FAILED, path + ": this is a secret key, and expected is the public one that belongs to "
-                                               "it: NAME.pub beside NAME.key");
+        throw Error(OPDOCK_LOAD_FAILED,
+                    path +
+                        ": this is a secret key; expected the public key that belongs to it: NAME.pub beside NAME.key");
     }
     KeyedLines lines(text, path);
     PublicKey key;

@@ -39,20 +39,17 @@ std::string why_invalid(const SignedFiles &files, const JudgedSignature &judged)
     case SignatureState::other_manifest:
         if (!signature.manifest) {
             return fmt::format(
-                "'{}' was found through a plugin.json, and {} signed the library alone ({}).\nExpected a "
-                "signature of both. Have the vendor run `plugin-sign sign plugin.json`, or name the library "
-                "itself.",
+                "'{}' was found through a plugin.json, but {} signed only the library ({}).\nExpected a signature of "
+                "both. Have the vendor run `plugin-sign sign plugin.json`, or name the library itself.",
                 files.name, key, place);
         }
-        return fmt::format(
-            "'{}' was found through another plugin.json than {} signed ({}).\nExpected a plugin.json with "
-            "SHA-256 {}, found {}.\nInstall the one that belongs to the signature.",
-            files.name, key, place, hex(*signature.manifest), hex(*files.manifest));
+        return fmt::format("'{}' was found through a plugin.json other than the one that {} signed ({}).\nExpected a "
+                           "plugin.json with SHA-256 {}, found {}.\nInstall the one that belongs to the signature.",
+                           files.name, key, place, hex(*signature.manifest), hex(*files.manifest));
     default:
-        return fmt::format(
-            "'{}': the signature of {} is wrong ({}).\nExpected one that fits the four lines above it. The "
-            "signature file was changed: install it again.",
-            files.name, key, place);
+        return fmt::format("'{}': the signature of {} is wrong ({}).\nExpected a signature that matches the four lines "
+                           "above it. The signature file was changed: install it again.",
+                           files.name, key, place);
     }
 }
 
@@ -73,8 +70,8 @@ std::vector<FileSignature> signatures_of(const SignedFiles &files) {
     if (::stat(files.signature.c_str(), &status) != 0) {
         throw Rejected(
             RejectCode::unsigned_,
-            fmt::format("'{}' is not signed: expected its signature in '{}', and there is no such file.\nAsk "
-                        "its vendor for a signature. opdock's own plugins have none: sign them, and what you built "
+            fmt::format("'{}' is not signed: expected its signature in '{}', but there is no such file.\nAsk its "
+                        "vendor for a signature. opdock's own plugins have none: sign them, and what you built "
                         "yourself, with a key of your own (docs/trust.md). Or, if you know that this is the file it "
                         "should be, list its SHA-256 under trusted_sha256 of a policy file: {}",
                         files.name, files.signature, hex(files.library)));
@@ -108,11 +105,11 @@ const TrustedKey &check_judged(const SignedFiles &files, const std::vector<Judge
     }
     throw Rejected(
         RejectCode::untrusted_key,
-        fmt::format("'{}' is signed with {} {}, and none of the {} trusted keys is that.\nExpected a key in "
-                    "{}. If you trust its vendor, get the key from them (not from where the plugin came from) "
-                    "and put NAME.pub there.",
-                    files.name, ids.size() == 1 ? "key" : "keys", fmt::join(ids, ", "), keys.keys.size(),
-                    fmt::join(keys.folders, " or ")));
+        fmt::format(
+            "'{}' is signed with {} {}, but none of the {} trusted keys matches.\nExpected a key in {}. If you trust "
+            "its vendor, get the key from them (not from where the plugin came from) and put NAME.pub there.",
+            files.name, ids.size() == 1 ? "key" : "keys", fmt::join(ids, ", "), keys.keys.size(),
+            fmt::join(keys.folders, " or ")));
 }
 
 const TrustedKey &check_signatures(const SignedFiles &files, const TrustedKeys &keys) {

@@ -25,7 +25,7 @@ std::vector<std::string> key_files(const std::string &folder, std::vector<std::s
         }
         if (name.find('\n') != std::string::npos) {
             warnings.push_back(
-                fmt::format("The key {} in '{}' is not used: its name ends a line", quote(name), folder));
+                fmt::format("The key {} in '{}' is not used: its name contains a line break", quote(name), folder));
         } else {
             files.push_back(entry->path().string());
         }

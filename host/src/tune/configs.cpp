@@ -109,7 +109,7 @@ Configs::Standings Configs::read_standings(const TuneIdentity &identity) const {
         }
     } catch (const DatabaseError &error) {
         if (is_new_problem(error.what())) {
-            log_.warning(fmt::format("What was measured is not used: {}", error.what()));
+            log_.warning(fmt::format("Measurements are not used: {}", error.what()));
         }
     }
     return standings;
@@ -189,7 +189,7 @@ std::unique_ptr<DeploymentTuning> Configs::of(const Catalog &catalog, const Impl
                                                    (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0,
                                                    *identity_of(catalog, implementation, device), database(), &problem);
     if (!problem.empty() && is_new_problem(problem)) {
-        log_.warning(fmt::format("What was tuned is not used: {}", problem));
+        log_.warning(fmt::format("Tuning results are not used: {}", problem));
     }
     return made;
 }

@@ -240,7 +240,7 @@ std::vector<TuneEntry> DeploymentTuning::adopt(const ImplementationTuning &given
             const std::string key_text = space->key.text(tuning_.variables());
             if (key_text != section.key.text(given.variables())) {
                 problems.push_back(fmt::format("op '{}', '{}': the tune file of the plugin has another key ({}), so "
-                                               "that these entries would never be found",
+                                               "these entries would never be found",
                                                identity_.op, identity_.impl_id, key_text));
                 continue;
             }

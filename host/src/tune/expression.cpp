@@ -174,7 +174,7 @@ namespace {
 std::optional<TuneExpression::Fault> find_fault(const std::string &text) {
     using Fault = TuneExpression::Fault;
     if (text.empty()) {
-        return Fault{"an expression is expected, and nothing stands here", 0};
+        return Fault{"expected an expression, found nothing", 0};
     }
     if (text.size() > TuneExpression::most_bytes) {
         return Fault{"the expression is longer than " + std::to_string(TuneExpression::most_bytes) + " bytes",

@@ -110,8 +110,8 @@ class FlagGemsReader : YamlReader {
                     std::vector<NamedValues> configs =
                         field(entry, "gen") != nullptr ? generated(entry) : explicit_config(entry);
                     if (configs.size() > most_configs - count) {
-                        complain(entry, "here the file comes to more than " + std::to_string(most_configs) +
-                                            " configs; those of this entry are left out");
+                        complain(entry, "here the file reaches more than " + std::to_string(most_configs) +
+                                            " configs; the configs of this entry are left out");
                         break;
                     }
                     count += configs.size();
@@ -152,13 +152,13 @@ class FlagGemsReader : YamlReader {
             }
         }
         if (lists == nullptr) {
-            complain(entries, "op " + quote(section.op.text) + " has a strategy, and no entry with param_map");
+            complain(entries, "op " + quote(section.op.text) + " has a strategy, but no entry with param_map");
             return false;
         }
         const YamlNode &map = *field(*lists, "param_map");
         const YamlNode *meta = map.type == Type::map ? field(map, "META") : nullptr;
         if (meta == nullptr || meta->type != Type::map) {
-            complain(*lists, "param_map needs to be a map with META, a map, in it");
+            complain(*lists, "param_map must be a map that contains META, a map");
             return false;
         }
         if (!is_narrow(map) || !is_narrow(*meta)) {
@@ -183,8 +183,8 @@ class FlagGemsReader : YamlReader {
             complete(*known, section);
         }
         if (count_of(section) > configs_left) {
-            complain(*lists, "here the file comes to more than " + std::to_string(most_configs) +
-                                 " configs; those of this entry are left out");
+            complain(*lists, "here the file reaches more than " + std::to_string(most_configs) +
+                                 " configs; the configs of this entry are left out");
             return false;
         }
         if (strategy != nullptr) {
@@ -209,7 +209,7 @@ class FlagGemsReader : YamlReader {
         }
         if (values.empty() || count_of(section) * values.size() > most_configs) {
             complain(source, quote(knob.text) + (values.empty() ? " has no values, which leaves no config"
-                                                                : ": here the lists come to more than " +
+                                                                : ": here the lists give more than " +
                                                                       std::to_string(most_configs) + " configs"));
             return false;
         }
@@ -353,7 +353,7 @@ class FlagGemsReader : YamlReader {
     template<class Take>
     bool multiply(std::vector<NamedValues> &configs, const YamlNode &list, const YamlNode &at, Take take) {
         if (!list.items.empty() && configs.size() > most_configs / list.items.size()) {
-            complain(at, "the lists come to more than " + std::to_string(most_configs) + " configs");
+            complain(at, "the lists give more than " + std::to_string(most_configs) + " configs");
             return false;
         }
         std::vector<NamedValues> longer;
@@ -366,9 +366,9 @@ class FlagGemsReader : YamlReader {
                 const size_t cost = cost_of(longer.back());
                 if (cost > generated_left_) {
                     generated_left_ = 0;
-                    complain(at, "here the lists of the file come to more than " + std::to_string(most_generated) +
-                                     " values, each counted once more for every 64 bytes of text; what follows is "
-                                     "left out");
+                    complain(at,
+                             "here the lists of the file reach more than " + std::to_string(most_generated) +
+                                 " values, each counted once more for every 64 bytes of text; the rest is left out");
                     return false;
                 }
                 generated_left_ -= cost;
@@ -395,7 +395,7 @@ class FlagGemsReader : YamlReader {
         const YamlNode *map = field(entry, "param_map");
         const YamlNode *meta = map != nullptr && map->type == Type::map ? field(*map, "META") : nullptr;
         if (meta == nullptr) {
-            complain(entry, "gen needs param_map, a map with META in it");
+            complain(entry, "gen needs param_map, a map that contains META");
             return {};
         }
         if (!is_narrow(*map) || (meta->type == Type::map && !is_narrow(*meta))) {

@@ -135,9 +135,11 @@ bool ImplementationTuning::has_room_for(const TuneSection &section, size_t &valu
         (section.architectures.size() + section.devices.size() + section.dtypes.size() + listed) * values_of_text +
         section.pinned.size() * values_of_pinned;
     if (values > values_left) {
-        no_room_ = {section.place, fmt::format("'{}' does without this section: over all implementations the file "
-                                               "comes to more than {} values of knobs",
-                                               implementation_.impl_id, most_values)};
+        no_room_ = {
+            section.place,
+            fmt::format(
+                "'{}' does not use this section: over all implementations the file has more than {} knob values",
+                implementation_.impl_id, most_values)};
         return false;
     }
     values_left -= values;
@@ -247,7 +249,7 @@ void ImplementationTuning::add(const TuneSection &from) {
     for (const PlacedText &one : from.architectures) {
         if (!is_architecture_pattern(one.text)) {
             add_problem(problems_,
-                        {one.place, quote(one.text) + " is no architecture; expected one like sm_90 or sm_80+"});
+                        {one.place, quote(one.text) + " is not an architecture; expected one like sm_90 or sm_80+"});
             return; // its target is unknown
         }
         to.architectures.push_back(one.text);
@@ -269,7 +271,8 @@ void ImplementationTuning::add(const TuneSection &from) {
         const std::optional<std::string> key = to.key.of(variables_, pinned, problems_);
         std::optional<TuneConfig> config = config_of(pinned.config, to.base);
         if (key && config && !to.pinned.try_emplace(*key, PinnedConfig{std::move(*config), pinned.place.line}).second) {
-            add_problem(problems_, {pinned.place, fmt::format("the key ({}) is pinned twice; the first counts", *key)});
+            add_problem(problems_,
+                        {pinned.place, fmt::format("the key ({}) is pinned twice; the first entry is used", *key)});
         }
     }
     sections_.push_back(std::move(to));
@@ -362,7 +365,7 @@ void ImplementationTuning::add_heuristics(const TuneSection &from, Implementatio
         }
         const Heuristic &first = parsed[circle.front()];
         names += implementation_.knobs[first.knob].name;
-        add_problem(problems_, {first.text->place, "heuristics name each other in a circle: " + names});
+        add_problem(problems_, {first.text->place, "heuristics refer to each other in a cycle: " + names});
     }
     for (const size_t i : order.order) {
         to.heuristics.emplace_back(parsed[i].knob, std::move(parsed[i].expression));
@@ -503,7 +506,7 @@ std::optional<TuneConfig> ImplementationTuning::heuristic(const ImplementationSe
         const std::optional<int64_t> whole = value ? rounded_down(*value) : std::nullopt;
         if (!whole || *whole < knob.minimum || *whole > knob.maximum) {
             *why = fmt::format("the expression of knob '{}' is {}, outside its range {} to {}", knob.name,
-                               value ? fmt::format("{}", *value) : "no number", knob.minimum, knob.maximum);
+                               value ? fmt::format("{}", *value) : "not a number", knob.minimum, knob.maximum);
             return {};
         }
         config[which] = *whole;
@@ -539,7 +542,7 @@ std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t 
         const std::string_view name = trimmed(std::string_view(text.text).substr(begin, end - begin));
         const std::optional<uint32_t> dtype = name == "-" ? 0 : parse_dtype(name);
         if (!dtype) {
-            add_problem(problems, {text.place, quote(name) + " is no dtype; expected " OPDOCK_DTYPE_NAMES});
+            add_problem(problems, {text.place, quote(name) + " is not a dtype; expected " OPDOCK_DTYPE_NAMES});
             return {};
         }
         tuple.push_back(*dtype);

@@ -78,9 +78,9 @@ const ImplementationTuning *PluginTuning::of(const Implementation &implementatio
 void PluginTuning::check_names(const std::vector<const Implementation *> &implementations) {
     if (implementations.empty()) { // every op would be unknown, but names are not the fault
         if (!file_->sections.empty()) {
-            add_problem(found_, {file_->sections.front().op.place,
-                                 "no implementation of the plugin is in use, so that this entry and all others are for "
-                                 "none"});
+            add_problem(found_,
+                        {file_->sections.front().op.place,
+                         "no implementation of the plugin is in use, so neither this entry nor any other applies"});
         }
         return;
     }

@@ -189,9 +189,9 @@ void TuneDatabase::check_path() const {
 void TuneDatabase::write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const {
     check_path();
     if (identity.version.empty()) {
-        throw DatabaseError(fmt::format("'{}' has neither a tune_version nor a build id, so that nobody could tell "
-                                        "whether a result is still about it",
-                                        identity.impl_id));
+        throw DatabaseError(fmt::format(
+            "'{}' has neither a tune_version nor a build id, so nobody could tell whether a result still applies to it",
+            identity.impl_id));
     }
     // A writer has read before, and was told then about a file that was set aside.
     (void)with_database(path_, [&](SQLite::Database &database) {

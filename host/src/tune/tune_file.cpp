@@ -104,10 +104,13 @@ class TuneFileReader : YamlReader {
     void count_expressions(const TuneSection &section, const YamlNode &node) {
         expressions_ += expressions_of(section);
         if (expressions_ > most_expressions) {
-            throw Error(OPDOCK_INVALID_TUNE_FILE,
-                        core::text_of(file_, {place_of(node), fmt::format("more than {} expressions, each counted once "
-                                                                          "for every 512 bytes that it begins",
-                                                                          most_expressions)}));
+            throw Error(
+                OPDOCK_INVALID_TUNE_FILE,
+                core::text_of(
+                    file_,
+                    {place_of(node),
+                     fmt::format("more than {} expressions, each counted once for every 512 bytes or part of them",
+                                 most_expressions)}));
         }
     }
 
@@ -122,11 +125,11 @@ class TuneFileReader : YamlReader {
         }
         const size_t cost = (count + section.configs.size()) * each;
         if (cost > most_configs - configs_) {
-            add_problem(file_.problems,
-                        {section.place,
-                         fmt::format("here the file comes to more than {} configs, each counted once more for every "
-                                     "64 bytes of where; the configs of this section are left out",
-                                     most_configs)});
+            add_problem(
+                file_.problems,
+                {section.place, fmt::format("here the file reaches more than {} configs, each counted once more for "
+                                            "every 64 bytes of where; the configs of this section are left out",
+                                            most_configs)});
             section.configs.clear();
             section.product.clear();
             return;
@@ -185,7 +188,7 @@ class TuneFileReader : YamlReader {
             return;
         }
         if (node.entries.size() > most_knobs) {
-            complain(node, fmt::format("the product is of more than {} knobs", most_knobs));
+            complain(node, fmt::format("the product has more than {} knobs", most_knobs));
             return;
         }
         size_t count = 1;
@@ -209,7 +212,7 @@ class TuneFileReader : YamlReader {
             }
             count *= values.size(); // both are small: a file has at most 20,000 values
             if (count > most_configs) {
-                complain(name, "the product comes to more than " + std::to_string(most_configs) + " configs");
+                complain(name, "the product gives more than " + std::to_string(most_configs) + " configs");
                 section.product.clear();
                 return;
             }
@@ -234,7 +237,7 @@ class TuneFileReader : YamlReader {
         }
         section.has_key = true;
         for (const auto &[name, value] : node.entries) {
-            if (!expect(value, Type::scalar, "how " + quote(name.text) + " is bucketed")) {
+            if (!expect(value, Type::scalar, "the bucket of " + quote(name.text) + " in the key")) {
                 continue;
             }
             if (const std::optional<Bucket> bucket = parse_bucket(value.text)) {
@@ -303,7 +306,7 @@ class TuneFileReader : YamlReader {
 
 void add_problem(std::vector<TuneProblem> &problems, TuneProblem problem) {
     if (problems.size() == most_problems) {
-        problem.message = "here, and perhaps further down, are faults that are not told";
+        problem.message = "here, and perhaps further down, there are faults that are not listed";
     }
     if (problems.size() <= most_problems) {
         problems.push_back(std::move(problem));
@@ -365,8 +368,8 @@ TuneFile parse_tune_file(std::string_view text, const std::string &name) {
             return entry.value.type == Type::sequence || entry.value.type == Type::null;
         });
         if (!lists) {
-            fail(root, fmt::format("expected 'schema: {}', or a list of configs for each op as FlagGems has it",
-                                   tune_schema));
+            fail(root,
+                 fmt::format("expected 'schema: {}', or a list of configs for each op as in FlagGems", tune_schema));
         }
         read_flaggems(root, file);
     } else if (schema->value.type != Type::scalar || schema->value.text != tune_schema) {

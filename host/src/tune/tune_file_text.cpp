@@ -282,7 +282,7 @@ std::string print_tune_file(const TuneFile &file) {
 
 std::string print_readable_tune_file(const TuneFile &file) {
     std::string text = print_tune_file(file);
-    constexpr const char *remedy = "what is to be written is more than a tune file may hold; make two of it";
+    constexpr const char *remedy = "the output has more than a tune file may hold; split it into two files";
     try {
         const TuneFile again = parse_tune_file(text, "result");
         if (!again.problems.empty()) {

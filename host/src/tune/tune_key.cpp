@@ -32,7 +32,7 @@ TuneKey::TuneKey(const TuneSection &section, const TuneVariables &variables, std
             add_problem(problems, {name.place, fmt::format("key: the op has no {}{}", quote(name.text),
                                                            hint_for(problems, name.text, views(variables.names())))});
         } else if (!variables.is_whole(*variable)) {
-            add_problem(problems, {name.place, fmt::format("key: {} is no integer", quote(name.text))});
+            add_problem(problems, {name.place, fmt::format("key: {} is not an integer", quote(name.text))});
         } else {
             parts_.push_back({*variable, bucket});
         }

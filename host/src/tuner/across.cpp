@@ -170,7 +170,7 @@ class Race {
         if (count_in() >= 2) {
             return;
         }
-        std::string why = "fewer than two implementations run this call, so that there is nothing to compare";
+        std::string why = "fewer than two implementations run this call, so there is nothing to compare";
         for (const Contestant &one : all_) {
             why += one.is_in() ? "" : fmt::format("\n  '{}': {}", one.timed.implementation->impl_id, one.timed.refused);
         }

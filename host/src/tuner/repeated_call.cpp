@@ -77,7 +77,7 @@ RepeatedCall::Ready RepeatedCall::prepare(Deployment &deployment, const TuneConf
     if (status != OPDOCK_OK) {
         ready.refused = fmt::format("{}: {}", status_text(status), ready.attempt->reason);
     } else if (!ready.attempt->map.empty()) {
-        ready.refused = "it knows a shorter signature of the op";
+        ready.refused = "it implements a shorter signature of the op";
     } else if (std::string why = ready.attempt->misalignment(call_.shape, call_.data); !why.empty()) {
         ready.refused = why;
     } else {
@@ -102,9 +102,8 @@ std::string RepeatedCall::learn(Attempt &attempt) {
     }
     check_read(attempt);
     const std::string difference = compare(negative);
-    return difference.empty()
-               ? ""
-               : "what it computes is not the same twice, or depends on what its outputs held: " + difference;
+    return difference.empty() ? ""
+                              : "its results differ from run to run, or depend on what its outputs held: " + difference;
 }
 
 RepeatedCall::Verdict RepeatedCall::check(Attempt &attempt, size_t runs) {
@@ -159,7 +158,7 @@ std::string RepeatedCall::take_gaps(size_t written, std::vector<std::byte> &foun
     for (const Gap &gap : gaps_[written]) {
         for (size_t i = gap.begin; i < gap.end; ++i) {
             if (found[i] != garbage) {
-                return fmt::format("byte {} is written, which the config in force leaves as it is", i);
+                return fmt::format("byte {} is written, but the config in force does not write it", i);
             }
             found[i] = std::byte{0};
         }
@@ -226,10 +225,9 @@ void RepeatedCall::find_written() {
                 throw Error(OPDOCK_UNSUPPORTED, fmt::format("it writes {} in host memory", name_of(t)));
             }
             if (!tensor.contiguous) {
-                throw Error(OPDOCK_UNSUPPORTED,
-                            fmt::format("{} has gaps, which may be another tensor's: what the call writes "
-                                        "cannot be put back between runs",
-                                        name_of(t)));
+                throw Error(OPDOCK_UNSUPPORTED, fmt::format("{} has gaps, which may belong to another tensor: what the "
+                                                            "call writes cannot be restored between runs",
+                                                            name_of(t)));
             }
             if (is_output && is_written_input(call_.data[t])) {
                 continue;
@@ -239,7 +237,7 @@ void RepeatedCall::find_written() {
         }
     }
     if (written_.empty()) {
-        throw Error(OPDOCK_UNSUPPORTED, "the call writes nothing, so that no config can be told from a wrong one");
+        throw Error(OPDOCK_UNSUPPORTED, "the call writes nothing, so a wrong config cannot be detected");
     }
 }
 
@@ -276,11 +274,11 @@ uint64_t RepeatedCall::digest_of(const Read &read) const {
 void RepeatedCall::check_read(const Attempt &attempt) const {
     for (const Read &read : read_) {
         if (digest_of(read) != read.digest) {
-            throw Error(OPDOCK_FAILED,
-                        fmt::format("with {}, '{}' changed {}, which the op only reads, and which holds now what that "
-                                    "left there",
-                                    config_text(attempt.implementation.knobs, attempt.chosen.config),
-                                    attempt.implementation.impl_id, name_of(read.tensor)));
+            throw Error(
+                OPDOCK_FAILED,
+                fmt::format("with {}, '{}' changed {}, which the op only reads and which keeps the changed contents",
+                            config_text(attempt.implementation.knobs, attempt.chosen.config),
+                            attempt.implementation.impl_id, name_of(read.tensor)));
         }
     }
 }

@@ -276,8 +276,9 @@ class Search {
         call_.synchronize();
         result.seconds = seconds();
         if (!last.is_right()) {
-            throw Error(OPDOCK_FAILED, "after the others ran, the config in force does not compute what it did: " +
-                                           last.refused + last.wrong);
+            throw Error(OPDOCK_FAILED,
+                        "after the other configs ran, the config in force no longer computes the same: " +
+                            last.refused + last.wrong);
         }
     }
 

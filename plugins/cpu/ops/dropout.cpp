@@ -101,7 +101,7 @@ bool is_probability(double p) {
 }
 
 std::string no_probability(double p) {
-    return "p: " + std::to_string(p) + " is no probability; expected 0 <= p <= 1";
+    return "p: " + std::to_string(p) + " is not a probability; expected 0 <= p <= 1";
 }
 
 constexpr Operand forward_operands[] = {{"input"}, {"rng_state", false}, {"output"}, {"mask"}};

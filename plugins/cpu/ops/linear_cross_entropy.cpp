@@ -48,7 +48,7 @@ struct Layout {
 };
 
 std::string gapped(size_t i) {
-    return "it needs tensors without gaps; tensor " + std::to_string(i) + " has some";
+    return "it needs tensors without gaps; tensor " + std::to_string(i) + " has gaps";
 }
 
 opdock::Status check(const opdock::Problem &problem) {

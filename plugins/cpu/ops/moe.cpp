@@ -167,7 +167,7 @@ opdock::Status check_places(const Choices &a) {
             if (place >= rows || place < -rows)
                 return opdock::invalid_argument("places: row " + std::to_string(token) + " has " +
                                                 std::to_string(place) + "; expected less than " + std::to_string(rows) +
-                                                ", or -1 less such a place");
+                                                ", or -1 - place for such a place");
         }
     return {};
 }

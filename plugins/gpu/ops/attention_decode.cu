@@ -155,7 +155,7 @@ opdock::Status supports_append(const opdock::Problem &problem) {
         check_rows({problem.input(0), problem.input(1), problem.input(2), problem.input(3)}, INT32_MAX);
     if (status.ok() &&
         problem.input(0)->shape[2] * std::max(row_size(*problem.input(2)), row_size(*problem.input(3))) > INT32_MAX) {
-        return opdock::unsupported("it needs fewer than 2^31 elements of a token");
+        return opdock::unsupported("it needs fewer than 2^31 elements per token");
     }
     return status;
 }

@@ -148,7 +148,7 @@ bool is_probability(double p) {
     return p >= 0 && p <= 1;
 }
 std::string no_probability(double p) {
-    return "p: " + std::to_string(p) + " is no probability; expected 0 <= p <= 1";
+    return "p: " + std::to_string(p) + " is not a probability; expected 0 <= p <= 1";
 }
 opdock::Status supports(const opdock::Problem &problem) {
     const double p = problem.get_float(0);

@@ -298,7 +298,7 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
         cudaFuncSetAttribute(reinterpret_cast<const void *>(&fused_long_kernel<T>),
                              cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
     if (error != cudaSuccess) {
-        return checked("preferring shared memory", error);
+        return checked("setting the preference for shared memory", error);
     }
 #endif
     auto *left = static_cast<uint8_t *>(call.workspace());

@@ -166,7 +166,7 @@ class Run {
 
     opdock::Status all() const {
         if (chunks_.sums_apart && !aligned(output_data(call_, 2), sizeof(float))) {
-            return opdock::unsupported("grad_weight is not aligned to 4 bytes, as sums in f32 would be there");
+            return opdock::unsupported("grad_weight is not aligned to 4 bytes, as its sums in f32 require");
         }
         if (chunks_.count == 0) {
             return clear();
@@ -308,7 +308,7 @@ class Run {
 opdock::Status supports(const opdock::Problem &problem) {
     const DLTensor &weight = *problem.input(1);
     return weight.shape[0] != 0 && weight.shape[1] != 0 ? opdock::Status()
-                                                        : opdock::unsupported("it needs a weight with elements");
+                                                        : opdock::unsupported("it needs a weight that is not empty");
 }
 
 uint64_t workspace(const opdock::Problem &problem) {

@@ -31,10 +31,10 @@ opdock::Status has_small_positions(const opdock::Problem &problem, uint32_t coun
     for (uint32_t i = 0; i < count; ++i) {
         const DLTensor &tensor = *problem.input(i);
         if (element_count(tensor) / std::max<int64_t>(1, tensor.shape[0]) >= int64_t(1) << 29) {
-            return opdock::unsupported("it needs fewer than 2^29 elements of each position");
+            return opdock::unsupported("it needs fewer than 2^29 elements per position");
         }
         if (tensor.shape[0] * tensor.shape[1] > INT32_MAX) {
-            return opdock::unsupported("it needs fewer than 2^31 positions of all batches");
+            return opdock::unsupported("it needs fewer than 2^31 positions in all batches");
         }
     }
     return {};

@@ -39,7 +39,7 @@ opdock::Status supports(const opdock::Problem &problem) {
     for (uint32_t i = 0; i < problem.c().n_tensors; ++i) {
         const DLTensor *tensor = problem.c().tensors[i];
         if (tensor != nullptr && row_size(*tensor) > 1 && tensor->strides[tensor->ndim - 1] != 1) {
-            return opdock::unsupported("it needs rows whose elements lie beside each other");
+            return opdock::unsupported("it needs rows with contiguous elements");
         }
     }
     return {};

@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(1024)
 
 opdock::Status supports(const opdock::Problem &problem) {
     if (problem.get_int(0) > most_k) {
-        return opdock::unsupported("k: it takes at most 2048");
+        return opdock::unsupported("k: this implementation takes at most 2048");
     }
     return row_size(*problem.input(0)) < INT32_MAX ? opdock::Status()
                                                    : opdock::unsupported("it needs rows of fewer than 2^31 elements");

@@ -121,7 +121,7 @@ TEST_CASE("what cuDNN does not compute as the op says, or not at all, is decline
     CHECK(contains(why_not([](Attention &a) { a.has_starts = true; }), "different lengths"));
     CHECK(contains(why_not([](Attention &a) { a.has_bias = true; }), "bias"));
     CHECK(contains(why_not([](Attention &a) { a.soft_cap = 30; }), "soft cap"));
-    CHECK(contains(why_not([](Attention &a) { a.d = 12; }), "multiple of 8 elements, at most 256, and these have 12"));
+    CHECK(contains(why_not([](Attention &a) { a.d = 12; }), "multiple of 8 elements, at most 256; these have 12"));
     CHECK(contains(why_not([](Attention &a) { a.d = a.e = 264; }), "these have 264"));
     CHECK(contains(why_not([](Attention &a) { a.gap_of_query = 4; }), "16 bytes apart"));
     CHECK(contains(why_not([](Attention &a) { a.gap_of_lse = 1; }), "lse without gaps"));

@@ -78,9 +78,9 @@ Status check_starts(const char *name, TensorView<const std::int32_t> starts, std
     std::int64_t last = 0;
     for (std::int64_t i = 0; i < starts.numel(); ++i) {
         if (starts[i] < last || starts[i] > end || (i == 0 && starts[i] != 0))
-            return opdock::invalid_argument(
-                std::string(name) + ": start " + std::to_string(i) + " is " + std::to_string(starts[i]) +
-                "; expected starts from 0 on that do not fall, up to " + std::to_string(end));
+            return opdock::invalid_argument(std::string(name) + ": start " + std::to_string(i) + " is " +
+                                            std::to_string(starts[i]) + "; expected non-decreasing starts from 0 to " +
+                                            std::to_string(end));
         last = starts[i];
     }
     return {};

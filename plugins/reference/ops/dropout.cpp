@@ -14,7 +14,7 @@ bool is_probability(double p) {
 }
 
 std::string no_probability(double p) {
-    return "p: " + std::to_string(p) + " is no probability; expected 0 <= p <= 1";
+    return "p: " + std::to_string(p) + " is not a probability; expected 0 <= p <= 1";
 }
 
 std::array<std::uint32_t, 2> halves(std::uint64_t number) {

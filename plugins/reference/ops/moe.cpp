@@ -105,7 +105,7 @@ Status check_places(TensorView<const std::int32_t> places) {
         if (places[i] >= places.numel() || places[i] < -places.numel())
             return opdock::invalid_argument("places: row " + std::to_string(i / places.size(1)) + " has " +
                                             std::to_string(places[i]) + "; expected less than " +
-                                            std::to_string(places.numel()) + ", or -1 less such a place");
+                                            std::to_string(places.numel()) + ", or -1 - place for such a place");
     return {};
 }
 

@@ -17,7 +17,7 @@ constexpr const char *weighted_with_positions =
     "bf16,f32,i32|bf16,f32,i64|f64,f64,i32|f64,f64,i64";
 
 std::string odd(std::int64_t rotated) {
-    return "freqs: dims rotate in pairs, so its last dimension must be even; found " + std::to_string(rotated);
+    return "freqs: dims rotate in pairs, so the last dimension must be even; found " + std::to_string(rotated);
 }
 
 // The cosine and sine of each rotated dim.

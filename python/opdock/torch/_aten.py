@@ -150,19 +150,21 @@ def enable(
     the changes, which can be undone, also by using it as a context manager.
     """
     if isinstance(ops, str) or isinstance(unused, str):
-        raise TypeError("ops and unused are lists of names of torch's ops")
+        raise TypeError("ops and unused must be lists of names of torch's ops")
     names = list(RULES) if ops is None else list(dict.fromkeys(ops))
     left = set(unused)
     for name in [*names, *left]:
         if name not in RULES:
-            raise ValueError(f"opdock has nothing for torch's op '{name}'; it has something for {', '.join(RULES)}")
+            raise ValueError(
+                f"opdock has no counterpart of torch's op '{name}'; it has counterparts of {', '.join(RULES)}"
+            )
     kind = torch.device(device).type
     keys = {"cpu": "CPU", "cuda": "CUDA", torch._C._get_privateuse1_backend_name(): "PrivateUse1"}
     if kind not in keys:
-        raise ValueError(f"torch's devices of type '{kind}' are none that opdock serves")
+        raise ValueError(f"opdock does not serve torch's devices of type '{kind}'")
     taken = {(kind, name) for one in live for name in one.calls if one.kind == kind}
     if twice := [name for name in names if (kind, name) in taken and name not in left]:
-        raise ValueError(f"'{twice[0]}' is enabled already for {kind}; undo that before")
+        raise ValueError(f"'{twice[0]}' is already enabled for {kind}; undo that first")
     done = Enabled(kind)
     live.append(done)
     try:

@@ -11,7 +11,7 @@ _MOST_LOGITS = 1 << 28  # bytes per chunk
 
 def _expect_reduction(reduction: str, *allowed: str) -> None:
     if reduction not in allowed:
-        raise ValueError(f"reduction is one of {', '.join(allowed)}, and '{reduction}' was given")
+        raise ValueError(f"reduction must be one of {', '.join(allowed)}, but '{reduction}' was given")
 
 
 def cross_entropy(

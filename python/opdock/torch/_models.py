@@ -259,7 +259,7 @@ def _use_ops(done: Use, module: nn.Module, name: str, is_wanted: Callable[[str],
         reasons.append(reason)
     why = next((reason for reason in reasons if reason), "")
     tried = " or ".join(dict.fromkeys(offer.op for offer in offers))
-    done._leave(module, name, f"it computes something else than {tried}" + (f"; {why}" if why else ""))
+    done._leave(module, name, f"its results differ from {tried}" + (f"; {why}" if why else ""))
     return False
 
 
@@ -345,11 +345,11 @@ def _why_logits_are_needed(model: nn.Module, forward: Forward) -> str:
     head: Any = getattr(model, "lm_head", None)
     config: Any = model.config
     if not isinstance(head, nn.Linear) or head.bias is not None:
-        return "its lm_head is not a product alone"
+        return "its lm_head is not only a product"
     if getattr(config, "final_logit_softcapping", None) is not None:
         return "it caps its logits"
     if getattr(config, "output_router_logits", False):
-        return "its loss has a part for its routers"
+        return "its loss includes a part for its routers"
     modes = {module: module.training for module in model.modules()}
     ids = torch.arange(5, device=head.weight.device).reshape(1, 5) % head.weight.shape[0]
     try:
@@ -359,7 +359,7 @@ def _why_logits_are_needed(model: nn.Module, forward: Forward) -> str:
             model.training = True  # of this module only
             found = forward(model, input_ids=ids, labels=ids).loss
         tolerance = 1e-5 if head.weight.dtype == torch.float32 else 2e-3
-        return "" if torch.allclose(found, expected.float(), rtol=tolerance) else "its loss is another one"
+        return "" if torch.allclose(found, expected.float(), rtol=tolerance) else "its loss is a different one"
     except Exception as error:  # noqa: BLE001 - the model's, of any kind
         return str(error).partition("\n")[0] or type(error).__name__
     finally:
@@ -373,7 +373,7 @@ def _use_loss(done: Use, model: nn.Module, is_wanted: Callable[[str], bool], wit
     is_causal_lm = transformers is not None and own is transformers.ForCausalLMLoss
     if without_logits:
         forward = _training_forward(model) if is_causal_lm else None
-        why = "it is no causal language model of transformers, or its loss is replaced"
+        why = "it is not a causal language model of transformers, or its loss is replaced"
         if forward is not None:
             why = _why_logits_are_needed(model, forward)
         if why or forward is None:
@@ -423,7 +423,7 @@ def use(
     changes, which can be undone, also by using it as a context manager.
     """
     if isinstance(only, str) or isinstance(unused, str):
-        raise TypeError("only and unused are lists of names of ops")
+        raise TypeError("only and unused must be lists of names of ops")
     chosen = None if only is None else set(only)
     left = set(unused)
     for name in (chosen or set()) | left:
@@ -431,7 +431,7 @@ def use(
     parameter = next(model.parameters(), None)
     device = torch.device("cpu") if parameter is None else parameter.device
     if device.type == "meta":
-        raise ValueError("the model has no memory yet; give it its device before")
+        raise ValueError("the model has no memory yet; move it to its device first")
 
     def is_wanted(op: str) -> bool:
         return (chosen is None or op in chosen) and op not in left
@@ -452,7 +452,7 @@ def use(
                         _use_cross_entropy(done, module, name)
                     continue
                 if _is_replaced(module) and module is not model and _layers.LOOP not in vars(module):
-                    done._leave(module, name, "its forward is replaced already")
+                    done._leave(module, name, "its forward is already replaced")
                     inside.update(module.modules())
                 elif adds and (layer := _layers.offer(module, device)) is not None:
                     done._replace(module, name, ("fused_add_rmsnorm_fwd",), layer)

@@ -93,9 +93,9 @@ def _define(op: str) -> None:
     signature = _signatures[op]
     name = op.replace(".", "_")
     if name in _names.values():
-        raise ValueError(f"another op is called opdock::{name} already")
+        raise ValueError(f"another op already has the name opdock::{name}")
     if name in vars(torch.ops.opdock):
-        raise ValueError(f"torch.ops.opdock.{name} is something of torch's own")
+        raise ValueError(f"torch.ops.opdock.{name} is an attribute of torch's own")
     kinds = [("", False)]
     if any(output.optional for output in signature.outputs):
         kinds.append((".full", True))
@@ -166,7 +166,7 @@ def _autograd_kernel(signature: Signature, all_outputs: bool) -> Callable[..., A
 def _recorded(signature: Signature, plain: Any, all_outputs: bool, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     if torch._C._are_functorch_transforms_active():
         raise RuntimeError(
-            f"opdock::{signature.op} has no rules for torch.func's grad, vjp and jvp; torch.autograd has"
+            f"opdock::{signature.op} does not support torch.func's grad, vjp and jvp; use torch.autograd"
         )
     for one, value in zip(signature.inputs, inputs, strict=False):
         if one.mut and any(tensor.requires_grad for tensor in _flat([value])):

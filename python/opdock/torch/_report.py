@@ -23,7 +23,7 @@ def report() -> str:
             served.append(f"  {name}: {', '.join(asked)}")
         elif name not in _ops.left_out:
             never.append(name)
-    lines += ["ops, and how often who served them:", *(served or ["  none was called"])]
+    lines += ["ops, and the number of calls of each implementation:", *(served or ["  none was called"])]
     if served:
         lines.append(f"never asked: {', '.join(never) or 'none'}")
     lines += [f"not given to torch: {name}: {why}" for name, why in _ops.left_out.items()]

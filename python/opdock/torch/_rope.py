@@ -100,7 +100,7 @@ def why_not(model: nn.Module, name: str, module: nn.Module, op_name: str) -> str
     parent = model.get_submodule(name.rpartition(".")[0])
     around = [one for one in parent.modules() if hasattr(one, "q_proj") or "Attention" in type(one).__name__]
     if any(type(one).__module__ != source.__name__ for one in [parent, *around]):
-        return "its model is not of the same file, and may rotate in another way"
+        return "its model comes from another file, and may rotate in another way"
     if getattr(module, "rope_type", "default") not in _STATIC_ROPE:
         return f"its frequencies change ({module.rope_type})"
     if getattr(module, "attention_scaling", 1.0) != 1.0:
@@ -117,4 +117,4 @@ def why_not(model: nn.Module, name: str, module: nn.Module, op_name: str) -> str
         close = found.dtype == expected.dtype and torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
     except Exception as error:  # noqa: BLE001 - the module's, of any kind
         return str(error).partition("\n")[0] or type(error).__name__
-    return "" if close else f"it computes something else than {op_name}"
+    return "" if close else f"its results differ from {op_name}"

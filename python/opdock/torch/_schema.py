@@ -30,10 +30,10 @@ _TYPES = {
 def schema(signature: Signature, name: str, all_outputs: bool) -> str:
     """Raises ValueError for an op that torch's schemas cannot express."""
     if not signature.inputs:
-        raise ValueError("it takes no tensors, and torch chooses the device by them")
+        raise ValueError("it takes no tensors, by which torch chooses the device")
     for one in [*signature.inputs, *signature.outputs]:
         if not one.dtype[0].isupper() and one.dtype not in DTYPES:
-            raise ValueError(f"'{one.name}' is of dtype {one.dtype}, which torch has not")
+            raise ValueError(f"'{one.name}' is of dtype {one.dtype}, which torch lacks")
     parameters: list[str] = []
     trailing = True  # true while all following parameters are optional
     for i, parameter in reversed(list(enumerate(signature.inputs))):
@@ -57,7 +57,7 @@ def _attribute(attribute: Attribute) -> str:
         return text
     if attribute.type in ("dtype", "string[]") or attribute.default in (float("inf"), -float("inf")):
         raise ValueError(
-            f"attribute '{attribute.name}' is {attribute.default} by default, which no schema of torch says"
+            f"attribute '{attribute.name}' is {attribute.default} by default, which torch's schemas cannot express"
         )
     if attribute.type == "string":
         escaped = attribute.default.replace("\\", "\\\\").replace('"', '\\"')

@@ -59,9 +59,7 @@ def read_space(op: str, place: Node, fields: dict[str, Node], kernels: list[Any]
         config = {**defaults, **one}
         for knob, value in config.items():
             if not isinstance(value, int):
-                place.fail(
-                    f"the knob {knob} of {op} is '{value}' in a config, and integers and true or false are possible"
-                )
+                place.fail(f"the knob {knob} of {op} is '{value}' in a config; expected an integer, true or false")
             config[knob] = int(value)
         if config.get("num_ctas", 1) != 1:
             place.fail(f"a config of {op} has num_ctas {config['num_ctas']}: clusters are not supported, leave it out")
@@ -95,7 +93,7 @@ def _autotuned(place: Node, kernels: list[Any]) -> list[dict[str, Any]]:
         found = []
         for one in decorated.configs:
             if one.pre_hook is not None:
-                place.fail("a config of @triton.autotune has a pre_hook, and no plugin runs Python")
+                place.fail("a config of @triton.autotune has a pre_hook, but plugins run no Python")
             options = {name: getattr(one, name) for name in ("num_warps", "num_stages", "maxnreg", "num_ctas")}
             found.append({**one.kwargs, **{name: value for name, value in options.items() if value is not None}})
         return found
@@ -133,5 +131,5 @@ def read_tune_file(place: Node, file: pathlib.Path) -> Node:
         place.fail("FlagGems' files are read by plugin-tune, which is neither in this package nor on the PATH")
     done = subprocess.run([tool, "convert", str(file)], check=False, capture_output=True, text=True)
     if done.returncode != 0:
-        place.fail(f"'{file}' is neither a tune file nor one of FlagGems: {done.stderr.strip()}")
+        place.fail(f"'{file}' is neither a tune file nor a file of FlagGems: {done.stderr.strip()}")
     return parse(done.stdout, file)

@@ -52,16 +52,16 @@ def load(file: pathlib.Path, architectures: list[str] | None = None) -> Descript
         ("schema", "name", "version", "vendor", "architectures", "ops"),
     )
     if fields["schema"].text() != SCHEMA:
-        fields["schema"].fail(f"the schema '{SCHEMA}' is expected")
+        fields["schema"].fail(f"expected the schema '{SCHEMA}'")
     name = fields["name"]
     if not re.fullmatch(r"[a-z0-9_.-]{1,64}", name.text()):
-        name.fail("a name is made of a-z, 0-9, '_', '.' and '-'")
+        name.fail("a name may have only a-z, 0-9, '_', '.' and '-'")
     for key in ("version", "vendor"):
         if not re.fullmatch(r"[!-~]{1,64}", fields[key].text()) or re.search(r"[\"\\,;:|=']", fields[key].text()):
-            fields[key].fail(f"a {key} is printable ASCII without spaces, quotes and , ; : | =")
+            fields[key].fail(f"a {key} must be printable ASCII without spaces, quotes and , ; : | =")
     for one in fields["architectures"].list():
         if not re.fullmatch(r"sm_\d+|gfx[0-9a-f]+", one.text()):
-            one.fail(f"unknown architecture '{one.text()}': sm_80, sm_90 and gfx942 are such")
+            one.fail(f"unknown architecture '{one.text()}'; expected one such as sm_80, sm_90 or gfx942")
     result = Description(
         file,
         name.text(),
@@ -82,7 +82,7 @@ def load(file: pathlib.Path, architectures: list[str] | None = None) -> Descript
 
 def _search(place: Node, folder: pathlib.Path) -> None:
     if not folder.is_dir():
-        place.fail(f"'{folder}' is no folder")
+        place.fail(f"'{folder}' is not a folder")
     sys.path.insert(0, str(folder.resolve()))
 
 
@@ -132,7 +132,9 @@ class _Reader:
             section["where"] = texts + (there if isinstance(there, list) else [there])
         for knob, (key, value) in fields["heuristics"].map().items() if "heuristics" in fields else ():
             if knob not in made.knobs:
-                key.fail(f"unknown knob '{knob}'{did_you_mean(knob, made.knobs)} Known are {', '.join(made.knobs)}.")
+                key.fail(
+                    f"unknown knob '{knob}'{did_you_mean(knob, made.knobs)} Known knobs are {', '.join(made.knobs)}."
+                )
             made.heuristics[knob] = self._expression(value)
         for workspace, (_, value) in fields["workspace"].map().items() if "workspace" in fields else ():
             made.workspaces.append(self._read_workspace(workspace, value))
@@ -145,8 +147,8 @@ class _Reader:
         if signature is None:
             if name not in standard:
                 self._key.fail(
-                    f"'{name}' is no standard op{did_you_mean(name, standard)} "
-                    "A vendor's own, 'vendor.name', has a field 'signature'."
+                    f"'{name}' is not a standard op{did_you_mean(name, standard)} "
+                    "A vendor's own op, 'vendor.name', needs a field 'signature'."
                 )
             return Signature(native._parse_signature(standard[name]))
         if name in standard:
@@ -156,7 +158,7 @@ class _Reader:
         except Error as error:
             signature.fail(f"{error} (docs/signatures.md)")
         if op.op != name:
-            signature.fail(f"the signature is one of '{op.op}', not of '{name}'")
+            signature.fail(f"the signature is for '{op.op}', not for '{name}'")
         return op
 
     def _read_dtypes(self, op: Signature, node: Node | None) -> list[tuple[str, ...]]:
@@ -170,7 +172,7 @@ class _Reader:
             names = names * len(op.variables) if len(names) == 1 else names
             if len(names) != len(op.variables):
                 one.fail(
-                    f"{op.op} has the dtype variables {', '.join(op.variables)}, and {len(names)} dtypes stand here"
+                    f"{op.op} has the dtype variables {', '.join(op.variables)}, but {len(names)} dtypes are given here"
                 )
             for name, (variable, allowed) in zip(names, op.variables.items(), strict=True):
                 if name not in allowed:
@@ -293,7 +295,7 @@ class _Reader:
             if attribute and attribute.type == "bool":
                 continue
             node.fail(
-                f"a constexpr has to be known when the plugin is built, and '{name}' may be any number: make it a knob, "
+                f"a constexpr must be known when the plugin is built, but '{name}' may be any number: make it a knob, "
                 f"whose values are compiled, with a heuristic such as 'next_pow2({name})'"
             )
 
@@ -308,14 +310,14 @@ class _Reader:
             fields = node.fields(("value", "type"), ("value", "type"))
             explicit = fields["type"].text()
             if explicit not in _TYPES:
-                fields["type"].fail(f"unknown type '{explicit}': {', '.join(_TYPES)} are known")
+                fields["type"].fail(f"unknown type '{explicit}'; the known types are {', '.join(_TYPES)}")
             node = fields["value"]
         op = self._made.op
         if isinstance(node.value, str):
             parameter = _index_of(op, node.value)
             if parameter is not None:
                 if op.parameters[parameter].is_list:
-                    node.fail(f"'{node.value}' is a list of tensors, and a kernel of Triton takes single ones")
+                    node.fail(f"'{node.value}' is a list of tensors, but a kernel of Triton takes single tensors")
                 made.kind, made.index = "tensor", parameter
                 return made
             for i, workspace in enumerate(self._made.workspaces):
@@ -336,7 +338,7 @@ class _Reader:
         workspaces = [one.name for one in self._made.workspaces]
         parameter = _index_of(self._made.op, names[0]) if len(names) == 2 else None
         if parameter is None or names[1] not in workspaces:
-            node.fail("a list here is a tensor of the op and a workspace, which serves where the tensor is absent")
+            node.fail("a list here must be a tensor of the op and a workspace that replaces the tensor if it is absent")
         made.kind, made.index, made.otherwise = "tensor", parameter, workspaces.index(names[1])
         return made
 
@@ -366,7 +368,7 @@ def _find_kernel(place: Node) -> _Kernel:
     node = fields["function"]
     module, _, name = node.text().partition(":")
     if not name:
-        node.fail("'module:function' is expected")
+        node.fail("expected 'module:function'")
     try:
         found = getattr(importlib.import_module(module), name, None)
     except Exception as error:  # noqa: BLE001 whatever it does when it is imported
@@ -377,7 +379,7 @@ def _find_kernel(place: Node) -> _Kernel:
     while not hasattr(kernel, "params") and hasattr(kernel, "fn"):  # unwraps autotune, heuristics and the like
         kernel = kernel.fn
     if not hasattr(kernel, "params") or not hasattr(kernel, "cache_key"):
-        node.fail(f"'{node.text()}' is no kernel: a function with @triton.jit is expected")
+        node.fail(f"'{node.text()}' is not a kernel; expected a function with @triton.jit")
     return _Kernel(place, fields, found, kernel)
 
 

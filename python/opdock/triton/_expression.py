@@ -228,7 +228,7 @@ class _Parser:
 
     def _call(self, name: str, place: int) -> None:
         if name not in FUNCTIONS:
-            self._fail(f"unknown function '{name}'; known are {', '.join(sorted(FUNCTIONS))}", place)
+            self._fail(f"unknown function '{name}'; the known functions are {', '.join(sorted(FUNCTIONS))}", place)
         step = FUNCTIONS[name]
         self._take("(")
         count = 0

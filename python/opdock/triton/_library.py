@@ -28,7 +28,7 @@ class Library:
         header = _HEADER.unpack_from(data)
         self._header = list(header)
         if header[0][:6] != b"\x7fELF\x02\x01":
-            raise ValueError("the package's library for plugins is no ELF file of 64 bits")
+            raise ValueError("the package's library for plugins is not a 64-bit ELF file")
         self._segments = [list(_SEGMENT.unpack_from(data, header[5] + i * _SEGMENT.size)) for i in range(header[10])]
         fields = [list(_SECTION.unpack_from(data, header[6] + i * _SECTION.size)) for i in range(header[12])]
         names = fields[header[13]]

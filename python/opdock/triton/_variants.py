@@ -73,7 +73,7 @@ def read_variant(node: Node, launch: Launch) -> Variant:
             return known if fields[field_name].value else []
         for one in fields[field_name].list():
             if one.text() not in known:
-                one.fail(f"'{one.text()}' is none of {', '.join(known)}{did_you_mean(one.text(), known)}")
+                one.fail(f"'{one.text()}' is not one of {', '.join(known)}{did_you_mean(one.text(), known)}")
         return [one.text() for one in fields[field_name].list()]
 
     always, always_one = _same_in_each_call(launch)

@@ -38,7 +38,7 @@ class Node:
         found = {}
         for name, (key, value) in self.map().items():
             if name not in known:
-                key.fail(f"unknown field '{name}'{did_you_mean(name, known)} Known are {', '.join(known)}.")
+                key.fail(f"unknown field '{name}'{did_you_mean(name, known)} Known fields are {', '.join(known)}.")
             found[name] = value
         for name in required:
             if name not in found:
@@ -48,7 +48,7 @@ class Node:
     def map(self) -> dict[str, tuple["Node", "Node"]]:
         """Returns a map with arbitrary keys: for each, its node and its value."""
         if not isinstance(self.value, dict):
-            self.fail(f"a map is expected, and {self._described()} stands here")
+            self.fail(f"expected a map, found {self._described()}")
         return self.value
 
     def list(self) -> list["Node"]:
@@ -58,17 +58,17 @@ class Node:
     def text(self) -> str:
         """Returns a text; numbers as they are printed."""
         if isinstance(self.value, bool) or not isinstance(self.value, str | int | float):
-            self.fail(f"a text is expected, and {self._described()} stands here")
+            self.fail(f"expected a text, found {self._described()}")
         return str(self.value)
 
     def integer(self) -> int:
         if isinstance(self.value, bool) or not isinstance(self.value, int):
-            self.fail(f"an integer is expected, and {self._described()} stands here")
+            self.fail(f"expected an integer, found {self._described()}")
         return self.value
 
     def boolean(self) -> bool:
         if not isinstance(self.value, bool):
-            self.fail(f"true or false is expected, and {self._described()} stands here")
+            self.fail(f"expected true or false, found {self._described()}")
         return self.value
 
     def plain(self) -> Any:
@@ -120,7 +120,7 @@ def parse(text: str, file: pathlib.Path) -> Node:
                 key = converted(key_node)
                 name = key.text()
                 if name in value:
-                    key.fail(f"the key '{name}' stands here a second time")
+                    key.fail(f"the key '{name}' is given twice")
                 value[name] = (key, converted(value_node))
         elif isinstance(node, yaml.SequenceNode):
             value = [converted(one) for one in node.value]

@@ -80,15 +80,16 @@ TEST_CASE("first mistakes: a file that is no plugin, or lacks something, says wh
     says(checked(fixture("missing_library")),
          {"needs 'libopdock_absent.so', which is not found", "Install that library, or add its folder"});
     says(checked(fixture("planted"), "planted.sound"),
-         {"it exports more than opdock_register: ", "link with a version script, as opdock_add_plugin does"});
+         {"exports symbols other than opdock_register: ", "link with a version script, as opdock_add_plugin does"});
 }
 
 TEST_CASE("first mistakes: a wrong registration names the op, the implementation and what is expected") {
     says(checked(fixture("bad_signature")), {"fixture.unparsable(a: T[...)", "expected"});
     says(checked(fixture("bad_dtypes")),
-         {"'vendor.faulty'", "fixture.faulty", "'f31' is no dtype; expected f64, f32", "'f30' is no dtype"});
+         {"'vendor.faulty'", "fixture.faulty", "'f31' is not a dtype; expected f64, f32", "'f30' is not a dtype"});
     says(checked(fixture("bad_alignment")),
-         {"'vendor.faulty'", "alignment 24 is no power of two; give the next one, or 0 for that of the dtype"});
+         {"'vendor.faulty'",
+          "alignment 24 is not a power of two; give the next power of two, or 0 for the alignment of the dtype"});
     says(checked(fixture("duplicate")), {"'vendor.sound'", "is registered twice by this plugin; rename or remove one"});
     says(checked(fixture("throws")), {"ended the process that tried it", "while it was registering"});
 }
@@ -97,15 +98,17 @@ TEST_CASE("first mistakes: a kernel that is wrong is found with the case and the
     const std::string planted = fixture("planted");
     says(checked(planted, "planted.ignores_strides"), {"'output': relative error", "needs_contiguous"});
     says(checked(planted, "planted.throws"),
-         {"it returned FAILED: no kernel for this. Mend the kernel for such a call, or decline it in a `supports`"});
+         {"returned FAILED: no kernel for this. Fix the kernel for such a call, or decline the call in a `supports`"});
     says(checked(planted, "planted.write_past_end"),
-         {"it writes right behind the end of output 'output'. Check the kernel's bounds"});
+         {"writes immediately past the end of output 'output'. Check the kernel's bounds"});
     says(checked(planted, "planted.noisy"),
-         {"it declares itself deterministic, and the same call", "different bits",
-          "Compute in the same order each time, or do not declare it deterministic"});
+         {"is declared deterministic, but the same call", "different bits",
+          "Compute in the same order each time, or do not declare the implementation deterministic"});
     says(checked(planted, "planted.wrong_for_one"),
-         {"'output': relative error", "the worst: ", "Mend the kernel for such a call, or decline it in a `supports`"});
-    says(checked(planted, "planted.takes_only_empty"), {"no elements, please", "Decline it in a `supports` function"});
+         {"'output': relative error",
+          "the worst: ", "Fix the kernel for such a call, or decline the call in a `supports`"});
+    says(checked(planted, "planted.takes_only_empty"),
+         {"no elements, please", "Decline the call in a `supports` function"});
 #if defined(__x86_64__)
     says(checked(planted, "planted.needs_alignment"), {"by Segmentation fault", "Declare the `alignment`"});
 #endif
@@ -134,11 +137,11 @@ TEST_CASE("first mistakes: what plugin-ls is asked for is named, with what to do
     };
     says(asked({"--op", "fixture.ad"}, 1), {"no plugin declares the op 'fixture.ad'", "did you mean 'fixture.add'?"});
     says(asked({"--why", "nothing_like_it"}, 1),
-         {"no plugin declares the op 'nothing_like_it'", "'plugin-ls' lists those that there are"});
+         {"no plugin declares the op 'nothing_like_it'", "'plugin-ls' lists the available ones"});
     says(asked({"--rejectd"}, 2), {"unknown option '--rejectd'; did you mean '--rejected'?", "Try 'plugin-ls --help'"});
     says(asked({good}, 2), {"unexpected argument '" + good + "'", "options start with '--'"});
     says(asked({"--check", folder.path().string()}, 1),
-         {"OPDOCK-E003", "is not a regular file", "Name a shared object"});
+         {"OPDOCK-E003", "is not a regular file", "Specify a shared object"});
     says(asked({"--modules", folder.path().string()}, 1),
          {folder.path().string(), "the directory holds no plugin (*.so,"});
     says(asked({"--check", absent}, 1), {"OPDOCK-E001", "'libabsent.so' cannot be opened", "path and its permissions"});
@@ -164,9 +167,8 @@ TEST_CASE("first mistakes: a setting is an error where it is, with what was mean
 
 TEST_CASE("first mistakes: two plugins that want the same are told of with both, and how to part them") {
     says(listed({fixture("good"), fixture("same_id")}),
-         {"OPDOCK-E015: plugin id 'acme' is already taken by '" + fixture("good") + "'",
-          "an id of its own in OPDOCK_NOTE"});
+         {"OPDOCK-E015: plugin id 'acme' is already taken by '" + fixture("good") + "'", "its own id in OPDOCK_NOTE"});
     says(listed({fixture("good"), fixture("other_signature")}),
          {"OPDOCK-E037", "contradicts that of plugin 'acme'",
-          "input 1 is 'a: T[n]' in one and 'a: T[...]' in the other", "Declare the op alike"});
+          "input 1 is 'a: T[n]' in one and 'a: T[...]' in the other", "Declare the op with the same signature"});
 }

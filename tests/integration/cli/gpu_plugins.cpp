@@ -126,7 +126,7 @@ TEST_CASE("asked for a decision on a GPU that is not there, plugin-ls says why i
         // An index that no machine has, so that the test also holds on a machine with a GPU.
         const std::string device = plugin.kind + ":4095";
         const Finished text = PluginLs({plugin.file}).run({"--why", "gelu", "--device", device});
-        CHECK(contains(text.out, "DEVICE " + device + " can run none of it\n"));
+        CHECK(contains(text.out, "DEVICE " + device + " can run no implementation\n"));
         const Finished finished = PluginLs({plugin.file}).run({"--why", "gelu", "--device", device, "--json"});
         const auto problem = json::parse(finished.out).at("device_problem").get<std::string>();
         const bool is_explained = contains(problem, "no device can be used: ") || contains(problem, "there are ");

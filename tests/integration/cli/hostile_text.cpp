@@ -257,12 +257,12 @@ TEST_CASE("no path in a repository or a package begins a line") {
         work.run({"unpatch", "--3way", work.path_of("a.opdock"), "--backend", "fw=" + work.path_of("clone") + "@HEAD",
                   "--out", work.path_of("merged"), "--pub", work.path_of("acme.pub")});
     check_harmless(merged);
-    CHECK(contains(merged.err, "both sides stand"));
+    CHECK(contains(merged.err, "there are conflicts, with both sides"));
     const Finished rebased =
         work.run({"rebase", work.path_of("a.opdock"), "--backend", "fw=" + work.path_of("clone") + "@HEAD", "--out",
                   work.path_of("b.opdock"), "--pub", work.path_of("acme.pub"), "--unsigned"});
     check_harmless(rebased);
-    CHECK(contains(rebased.err, "do not go together"));
+    CHECK(contains(rebased.err, "the changes conflict with the new commit"));
     std::filesystem::create_directory(work.path_of(next_line));
     work.with("TMPDIR", work.path_of(next_line));
     const Finished elsewhere = work.patch("c.opdock");

@@ -42,7 +42,7 @@ TEST_CASE("a report names what serves each op at the start, and what was called 
     const auto outcome = run.run(three_calls);
     REQUIRE(outcome.code == 0);
     const auto serves = outcome.err.find(": what serves each op\n  op ");
-    const auto called = outcome.err.find(": how often each implementation was called\n  op ");
+    const auto called = outcome.err.find(": number of calls of each implementation\n  op ");
     CHECK(serves != std::string::npos);
     CHECK(called != std::string::npos);
     CHECK(serves < called);

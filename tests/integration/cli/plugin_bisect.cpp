@@ -153,7 +153,7 @@ TEST_CASE("a policy of the program's own, which no variable can change, is an er
     PluginBisect bisect;
     bisect.with("MANY_WRONG", "7");
     check_error(bisect.run(bisect.command({}, {CALLS_MANY, "own-policy"})), 1,
-                "'vendor.many' serves 'many.op7' in spite of PLUGIN_PER_OP=");
+                "'vendor.many' serves 'many.op7' despite PLUGIN_PER_OP=");
 }
 
 TEST_CASE("a score is bad below its threshold, and --op leaves the other ops as they are") {
@@ -186,7 +186,8 @@ TEST_CASE("45 and 46 right answers of 50 are no significant difference") {
     CHECK(document["runs"] == 2);
     const Finished finished = bisect.run(bisect.command(options, evaluate));
     CHECK(finished.code == 3);
-    CHECK(contains(finished.out, "It gives 45 of 50 as it is, and 46 of 50 with all 64 suspects replaced (p = 1,"));
+    CHECK(contains(finished.out,
+                   "The command gives 45 of 50 as it is, and 46 of 50 with all 64 suspects replaced\n(p = 1,"));
 
     const json clear = bisect.document(0, options, {"sh", "-c", CALLS_MANY " && echo accuracy 46 || echo accuracy 25"});
     CHECK(culprits_of(clear) == std::set<Texts>{{many(5)}});
@@ -267,8 +268,9 @@ TEST_CASE("progress is told for each run, with the policy and what is left") {
 
 TEST_CASE("what cannot be run, and an order that is none, are errors before anything is searched") {
     PluginBisect bisect;
-    check_error(bisect.run({}), 2, "expected the command behind '--'");
-    check_error(bisect.run(bisect.command({}, {"/nowhere/evaluate"})), 1, "'/nowhere/evaluate' cannot be started");
+    check_error(bisect.run({}), 2, "expected the command after '--'");
+    check_error(bisect.run(bisect.command({}, {"/nowhere/evaluate"})), 1,
+                "cannot start the command '/nowhere/evaluate'");
     check_error(bisect.run(bisect.command({"--good", "refrence"})), 1, "did you mean 'reference'?");
     const Finished finished = bisect.run(bisect.command({"--json"}, {"/nowhere/evaluate"}));
     CHECK(json::parse(finished.out)["schema"] == "opdock.plugin-bisect.error/1");

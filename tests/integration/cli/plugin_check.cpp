@@ -106,7 +106,7 @@ TEST_CASE("an op that a plugin's declaration makes longer is compared with the s
     REQUIRE(!op.at("findings").empty());
     CHECK(op.at("findings")[0].at("check") == "wrong");
     for (const std::string name : {"bias", "slope", "mask"}) {
-        CHECK(contains(op.at("notes").dump(), "'" + name + "' was left out of all calls, or had its default"));
+        CHECK(contains(op.at("notes").dump(), "'" + name + "' was left out of all calls or had its default"));
     }
     CHECK(PluginCheck().run({fixture("appends_to_standard"), "--op", "relu", "--shape", "input=f32[4]"}).code == 1);
 }
@@ -119,7 +119,7 @@ TEST_CASE("dtypes that the reference does not take are not found right") {
     REQUIRE(op.at("findings").size() == 1);
     CHECK(op.at("findings")[0].at("check") == "not-tried");
     CHECK(contains(op.at("findings")[0].at("message"),
-                   "it lists the dtypes i32, and no call with them was compared: the reference: "));
+                   "lists the dtypes i32, but no call with them was compared: the reference: "));
     // They are not reported if only the other ones are requested.
     CHECK(PluginCheck().run({fixture("more_dtypes"), "--op", "relu", "--shape", "input=f32[4,8]"}).code == 0);
     CHECK(PluginCheck().run({fixture("more_dtypes"), "--op", "relu", "--shape", "input=i32[4,8]"}).code == 1);
@@ -232,7 +232,7 @@ TEST_CASE("what cannot be pinned is said") {
     };
     CHECK(contains(check({"--attr", "eps=1"}), "--attr 'eps': planted.sound_norm has no such argument"));
     CHECK(contains(check({"--shape", "weigth=f32[8]"}), "did you mean 'weight'?"));
-    CHECK(contains(check({"--shape", "weight=i32[8]"}), "'vendor.planted' takes no i32 there"));
+    CHECK(contains(check({"--shape", "weight=i32[8]"}), "'vendor.planted' does not take i32 there"));
     CHECK(contains(check({"--shape", "weight=f32[8]", "--shape", "input=f32[2,7]"}),
                    "--shape input=f32[2,7]: n is 7 here and 8 in another tensor"));
     CHECK(contains(check({"--shape", "weight=f32[33554432]"}), "no size is given for '...' of input"));
@@ -259,9 +259,9 @@ TEST_CASE("a kernel that declines what was prepared is found, with what to do") 
     }
     REQUIRE(messages.size() == 1);
     CHECK(messages.front() ==
-          "its kernel declined a call on aligned data that it had let the host prepare: no bf16 after "
-          "all. Where a program prepares the call nothing else is tried, and each run fails. Decline "
-          "it in a `supports` function, which is asked before");
+          "its kernel declined a call on aligned data after letting the host prepare the call: no bf16 after "
+          "all. No other implementation is tried for a prepared call, so each run fails. Decline the call in a "
+          "`supports` function, which is asked first");
 }
 
 TEST_CASE("what is read, written or left alone where it must not be is found") {
@@ -295,16 +295,16 @@ TEST_CASE("what is only called beside others is compared, too") {
 TEST_CASE("findings say where, and what to declare") {
     CHECK(
         message_of("write_past_end", "out-of-bounds") ==
-        "it writes right behind the end of output 'output'. Check the kernel's bounds against the sizes of this call, "
+        "writes immediately past the end of output 'output'. Check the kernel's bounds against the sizes of this call, "
         "also in its last block");
     CHECK(message_of("fails", "failed")
-              .ends_with(". Mend the kernel for such a call, or decline it in a `supports` function"));
+              .ends_with(". Fix the kernel for such a call, or decline the call in a `supports` function"));
     CHECK(contains(message_of("unwritten_tail", "unwritten"), ". Write each element of an output"));
-    CHECK(contains(message_of("writes_input", "input-changed"), "which is not `mut`. Leave inputs as they are"));
-    CHECK(contains(message_of("ignores_strides", "wrong"), "go by their strides, or declare that the kernel needs"));
+    CHECK(contains(message_of("writes_input", "input-changed"), "which is not `mut`. Leave inputs unchanged"));
+    CHECK(contains(message_of("ignores_strides", "wrong"), "use their strides, or declare that the kernel needs"));
     CHECK_FALSE(contains(message_of("wrong_in_four_dims", "wrong"), "strides"));
-    CHECK(message_of("crashes", "crash") == "it ended the process by Segmentation fault"); // raised, not met
-    CHECK(contains(message_of("crashes_at_null", "crash"), "by Segmentation fault: it writes address 0x10, where"));
+    CHECK(message_of("crashes", "crash") == "the process ended with Segmentation fault"); // raised, not met
+    CHECK(contains(message_of("crashes_at_null", "crash"), "with Segmentation fault: writes address 0x10, which"));
 #if defined(__x86_64__)
     CHECK(contains(message_of("needs_alignment", "crash"), "Declare the `alignment` that the kernel needs"));
 #endif
@@ -316,7 +316,7 @@ TEST_CASE("knobs without configs are no calls that were declined") {
     const json document = json::parse(finished.out);
     const json &op = document.at("ops").at(0);
     CHECK(op.at("declined") == 0);
-    CHECK(op.at("notes").dump().find("tried with their defaults alone: no tune file has configs") != std::string::npos);
+    CHECK(op.at("notes").dump().find("tried only with their defaults: no tune file has configs") != std::string::npos);
 }
 
 TEST_CASE("what the policy keeps out is not found right") {
@@ -366,7 +366,7 @@ TEST_CASE("what an enforced order has another implementation serve is not found 
     const Finished checked = run(check);
     CHECK(checked.code == 1);
     CHECK(contains(checked.out, "declines-all"));
-    const std::string served = "'reference.cpp' serves it, and not 'vendor.more-dtypes': the machine's";
+    const std::string served = "'reference.cpp' serves it instead of 'vendor.more-dtypes': the machine's";
     const Finished timed =
         run({PLUGIN_BENCH, "relu", "--impl", impl, "--shape", shape, "--modules", file, "--modules", REFERENCE_PLUGIN});
     CHECK(timed.code == 1);
@@ -451,7 +451,7 @@ TEST_CASE("reports are written for build servers and for people, and not over ot
     CHECK(std::filesystem::file_size(html) > 100);
     const Finished second = PluginCheck().run(arguments);
     CHECK(second.code == 1);
-    CHECK(contains(second.err, "there is such a file; --force overwrites it"));
+    CHECK(contains(second.err, "the file exists; --force overwrites it"));
 }
 
 TEST_CASE("what cannot be checked is said") {
@@ -472,12 +472,13 @@ TEST_CASE("what cannot be checked is said") {
           {"liger_rms_norm", "opdock calls that 'rmsnorm_fwd'."}}) {
         const Finished other_name = PluginCheck().run({fixture("good"), "--op", name});
         CHECK(other_name.code == 1);
-        CHECK(contains(other_name.err, std::string("--op ") + name + ": there is none of that name to check; " + hint));
+        CHECK(contains(other_name.err,
+                       std::string("--op ") + name + ": there is nothing to check with this name; " + hint));
     }
     const Finished no_impl = PluginCheck().run({fixture("planted"), "--impl", "nope"});
     CHECK(no_impl.code == 1);
-    CHECK(contains(no_impl.err, "--impl nope: there is none of that name to check\n'plugin-ls --modules " +
-                                    fixture("planted") + "' lists those there are.\n"));
+    CHECK(contains(no_impl.err, "--impl nope: there is nothing to check with this name\n'plugin-ls --modules " +
+                                    fixture("planted") + "' lists the available ones.\n"));
     const Finished rejected = PluginCheck().run({fixture("no_note")});
     CHECK(rejected.code == 1);
     CHECK(contains(rejected.out, "rejected: OPDOCK-E"));
@@ -592,7 +593,7 @@ TEST_CASE("a plugin whose registration is refused is a failed case of every repo
         CHECK(contains(text.out, fixture("bad_alignment") + "\n"));
         CHECK(contains(content_of(junit), "<failure type=\"rejected\" message=\"OPDOCK-E039: "));
         CHECK(contains(content_of(junit), "tests=\"1\" failures=\"1\""));
-        CHECK(contains(content_of(html), "alignment 24 is no power of two"));
+        CHECK(contains(content_of(html), "alignment 24 is not a power of two"));
         const json document = json::parse(tool.run({fixture("bad_alignment"), "--json"}).out);
         CHECK(document.at("schema") == "opdock.plugin-check/1");
         CHECK(document.at("ops").empty());
@@ -607,7 +608,7 @@ TEST_CASE("a plugin whose registration is refused is a failed case of every repo
     tool.with("PLUGIN_STRICT", "1").with("PLUGIN_MODULES", fixture("bad_alignment"));
     const Finished of_another = tool.run({fixture("good"), "--list"});
     CHECK(of_another.code == 1);
-    CHECK(contains(of_another.err, "strict is set (PLUGIN_STRICT) and modules that were asked for did not load"));
+    CHECK(contains(of_another.err, "strict is set (PLUGIN_STRICT) and requested modules did not load"));
 }
 
 TEST_CASE("the text of an exception that an entry lets out stays with the plugin's rejection") {

@@ -78,7 +78,7 @@ TEST_CASE("where opdock's own reference is not installed a standard op is not so
     for (const std::string &named : {fixture("called_reference"), std::string(REFERENCE_PLUGIN)}) {
         const json op = checked(tool, "relu", fixture("forges"), {"--case", "5", "--modules", named});
         CHECK(checks_of(op) == std::set<std::string>{"not-compared"});
-        CHECK(contains(op.at("findings")[0].at("message").get<std::string>(), "is not where it is installed"));
+        CHECK(contains(op.at("findings")[0].at("message").get<std::string>(), "is missing from its place"));
         CHECK(op.at("has_reference") == false);
     }
 }

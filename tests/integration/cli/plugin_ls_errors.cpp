@@ -222,7 +222,7 @@ TEST_CASE("a module of the command line that cannot be looked at is told in word
     for (const Finished &finished : {tool.run({"--modules", loop}),
                                      PluginRun({}).run({"gelu", "--modules", loop, "--in", "input=random:f32[4]"})}) {
         CHECK(finished.code == 1);
-        CHECK(contains(finished.err, "--modules " + loop + ": OPDOCK-E002: it cannot be looked at: Too many levels"));
+        CHECK(contains(finished.err, "--modules " + loop + ": OPDOCK-E002: it cannot be accessed: Too many levels"));
         CHECK_FALSE(contains(finished.err, "filesystem error"));
     }
 }

@@ -59,7 +59,8 @@ TEST_CASE("--pid shows what serves in a running process, as plugin-ls shows it o
     CHECK(contains(tool.run({"--pid", pid, "--devices"}).out, "cpu"));
     const nlohmann::json document = nlohmann::json::parse(tool.run({"--pid", pid, "--json"}).out);
     CHECK(document.at("process").at("pid") == ::getpid());
-    CHECK(contains(tool.run({"--pid", pid, "--reset-health", "all"}).out, "tries again what failed, of every op"));
+    CHECK(contains(tool.run({"--pid", pid, "--reset-health", "all"}).out,
+                   "tries failed implementations again, for every op"));
 
     ::setenv("PLUGIN_PREFER", "default", 1);
     CHECK(contains(tool.run({"--pid", pid, "--reload"}).out, "process " + pid + " has read its policy again\n"));
@@ -69,7 +70,7 @@ TEST_CASE("--pid shows what serves in a running process, as plugin-ls shows it o
 TEST_CASE("--pid says why a process cannot be asked, and what it refuses") {
     const PluginLs tool({});
     const std::string pid = std::to_string(::getpid());
-    CHECK(contains(tool.run({"--pid", pid}).err, "when it was started with PLUGIN_LIVE=1"));
+    CHECK(contains(tool.run({"--pid", pid}).err, "only if the process was started with PLUGIN_LIVE=1"));
     CHECK(tool.run({"--pid", pid}).code == 1);
     CHECK(contains(tool.run({"--pid", "4194305"}).err, "there is no process 4194305"));
     CHECK(tool.run({"--pid", "me"}).code == 2);

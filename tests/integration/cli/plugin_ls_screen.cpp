@@ -60,13 +60,13 @@ TEST_CASE("the screen and its document are narrowed to a plugin, a vendor or a d
                    "plugin-ls: no plugin has the id 'globexx'; did you mean 'globex'?\n"));
     CHECK(tool.run({"--paths", "--plugin", "globex"}).code == 2);
     CHECK(contains(tool.run({"--plugin", "globex", "--device", "cuda"}).out,
-                   "PLUGINS\n  none that --plugin, --vendor and --device together leave; 'plugin-ls' shows all\n"));
+                   "PLUGINS\n  none matches --plugin, --vendor and --device together; 'plugin-ls' shows all\n"));
 }
 
 TEST_CASE("without any plugin the screen says where to look") {
     const Finished finished = PluginLs({}).run({});
     CHECK(finished.code == 0);
-    CHECK(contains(finished.out, "none found; 'plugin-ls --paths' shows where was searched"));
+    CHECK(contains(finished.out, "none found; 'plugin-ls --paths' shows the searched places"));
 }
 
 TEST_CASE("verbose shows the details of every implementation") {
@@ -183,10 +183,10 @@ TEST_CASE("why is answered for a type of device that only a plugin names and nob
     CHECK(finished.code == 1);
     const std::string missing = "there is no device npu:0: no plugin provides devices of this type";
     CHECK(contains(finished.out, "fixture.add on npu:0, any dtypes\n"));
-    CHECK(contains(finished.out, "DEVICE npu:0 can run none of it\n  " + missing + "\n"));
+    CHECK(contains(finished.out, "DEVICE npu:0 can run no implementation\n  " + missing + "\n"));
     CHECK(contains(finished.out, "  vendor.acme-npu  availability\n      " + missing + "\n"));
     CHECK(contains(finished.out, "it runs on cpu, not on npu"));
-    CHECK(contains(tool.run({"--why", "fixture.add", "--device", "npux"}).err, "'npux' names no device"));
+    CHECK(contains(tool.run({"--why", "fixture.add", "--device", "npux"}).err, "'npux' is not a device"));
     CHECK(contains(
         tool.run({"--why", "fixture.add", "--device", "npu", "--shape", "a=f32[4]", "--shape", "b=f32[4]"}).err,
         missing));

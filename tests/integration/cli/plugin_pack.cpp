@@ -66,7 +66,7 @@ TEST_CASE("a package says what is in it, and files travel with it") {
 TEST_CASE("a secret key that lies in the checkout does not go into a package, and a package not without a word") {
     const Workplace work;
     CHECK(work.patch("framework/earlier.opdock").code == 0);
-    CHECK(contains(work.patch("a.opdock").err, "note: a package goes into the package: "));
+    CHECK(contains(work.patch("a.opdock").err, "note: the package will contain another package: "));
     fs::copy_file(work.path_of("acme.key"), work.path_of("framework/acme.key"));
     check_error(work.patch("b.opdock"), 1, "framework/acme.key: this is a secret key");
     CHECK(!fs::exists(work.path_of("b.opdock")));
@@ -90,7 +90,7 @@ TEST_CASE("what the command line does not say is asked for on a terminal") {
     const Finished patched = work.run_with_answers(arguments, {"fused attention\n", "llama, qwen 3 ,\n", "\n"});
     INFO(patched.out);
     CHECK(patched.code == 0);
-    CHECK(!contains(patched.out, "Who answers questions"));
+    CHECK(!contains(patched.out, "Contact for questions"));
     CHECK(contains(patched.out, "looking for changes in ")); // progress is shown
     const json document =
         json::parse(work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub"), "--json"}).out);
@@ -117,7 +117,7 @@ TEST_CASE("an encrypted package is unpacked by those whom it is for") {
     const Finished seen = work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")});
     CHECK(contains(
         seen.out,
-        "; what is encrypted was not looked at: --decrypt-key NAME.key checks it and shows what was changed\n"));
+        "; the encrypted part was not checked: --decrypt-key NAME.key checks it and shows what was changed\n"));
     CHECK(!contains(seen.out, "a.py"));
     check_error(work.unpatch("a.opdock"), 1, "it is encrypted; --decrypt-key NAME.key opens it");
     check_error(work.unpatch("a.opdock", {"--decrypt-key", work.path_of("other.key")}), 1,
@@ -133,7 +133,7 @@ TEST_CASE("an encrypted package does not become a readable one by moving it") {
     check_error(work.run({"rebase", work.path_of("a.opdock"), "--backend", "fw=" + work.path_of("clone") + "@HEAD",
                           "--pub", work.path_of("acme.pub"), "--decrypt-key", work.path_of("acme.key"), "--key",
                           work.path_of("acme.key"), "--out", work.path_of("b.opdock")}),
-                2, "say with --recipient for whom");
+                2, "name the recipients of the new one with --recipient");
     CHECK(!fs::exists(work.path_of("b.opdock")));
 }
 
@@ -143,8 +143,8 @@ TEST_CASE("without trust nothing is written") {
     const std::vector<std::string> stranger = {
         "unpatch", work.path_of("a.opdock"), "--backend", "fw=" + work.path_of("clone"),
         "--out",   work.path_of("out"),      "--pub",     work.path_of("other.pub")};
-    check_error(work.run(stranger), 3, "which is not among those that are trusted");
-    check_error(work.run({"verify", work.path_of("a.opdock")}), 3, "which is not among those that are trusted");
+    check_error(work.run(stranger), 3, "which is not a trusted key");
+    check_error(work.run({"verify", work.path_of("a.opdock")}), 3, "which is not a trusted key");
     std::string text = Workplace::read(work.path_of("a.opdock"));
     text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
     work.write("changed.opdock", text);
@@ -178,7 +178,7 @@ TEST_CASE("a folder that is somebody else's is not replaced") {
     const Workplace work;
     CHECK(work.patch("a.opdock").code == 0);
     work.write("out/thesis.tex", "years of work");
-    check_error(work.unpatch("a.opdock"), 1, "there is a folder that plugin-pack did not make");
+    check_error(work.unpatch("a.opdock"), 1, "plugin-pack did not make this folder");
     CHECK(work.files("out").at("thesis.tex") == "years of work");
     fs::remove_all(work.path_of("out"));
     fs::create_directory(work.path_of("out")); // an empty folder belongs to nobody
@@ -222,13 +222,13 @@ TEST_CASE("a folder where a file is wanted is said, and the other way round") {
     fs::create_directory(work.path_of("folder"));
     work.write("file", "text");
     const std::string folder = work.path_of("folder"), file = work.path_of("file");
-    const std::string is_folder = "folder: it is a folder, and a file is ";
+    const std::string is_folder = "folder: this is a folder; expected a file";
     CHECK(work.patch("a.opdock").code == 0);
-    check_error(work.patch("folder"), 1, is_folder + "to be written");
-    check_error(work.patch("folder", {"--force"}), 1, is_folder + "to be written");
-    check_error(work.patch("b.opdock", {"--plugin", folder}), 1, is_folder + "expected");
+    check_error(work.patch("folder"), 1, is_folder + " to write");
+    check_error(work.patch("folder", {"--force"}), 1, is_folder + " to write");
+    check_error(work.patch("b.opdock", {"--plugin", folder}), 1, is_folder);
     check_error(work.patch("b.opdock", {"--recipient", folder}), 1, "folder: expected a regular file");
-    check_error(work.unpatch("folder"), 1, is_folder + "expected");
+    check_error(work.unpatch("folder"), 1, is_folder);
     check_error(work.run({"verify", work.path_of("a.opdock"), "--trusted", file}), 1,
                 "file: there is no such folder of keys");
     check_error(work.run({"unpatch", work.path_of("a.opdock"), "--backend", "fw=" + file, "--pub",
@@ -239,7 +239,7 @@ TEST_CASE("a folder where a file is wanted is said, and the other way round") {
         1, "file: there is no such folder");
     check_error(
         work.run({"import-flagscale", folder, "--backend", "fw=" + work.path_of("clone"), "--out", file, "--unsigned"}),
-        1, "file: it is no folder");
+        1, "file: this is not a folder");
     work.with("TMPDIR", file);
     check_error(work.patch("b.opdock"), 1, "file: there is no such folder for temporary files; set TMPDIR");
 }
@@ -252,12 +252,12 @@ TEST_CASE("what is no package is refused before more than its first lines are re
     fs::resize_file(sparse, uint64_t{1} << 40); // more than a package may have, and too much to read
     const Finished silent = work.run({"verify", pipe});
     CHECK(silent.code == 1);
-    CHECK(contains(silent.err, pipe + ": nobody writes to this pipe"));
+    CHECK(contains(silent.err, pipe + ": no process writes to this pipe"));
     for (const std::string &file : {sparse, std::string("/dev/zero")}) {
         for (const char *verb : {"verify", "inspect"}) {
             const Finished finished = work.run({verb, file, "--allow-unsigned"});
             CHECK(finished.code == 3);
-            CHECK(contains(finished.err, file + ": this is no package of plugin-pack"));
+            CHECK(contains(finished.err, file + ": this is not a package of plugin-pack"));
         }
     }
 }
@@ -267,8 +267,8 @@ TEST_CASE("files that a filter would convert are named, since what they hold is 
     work.write("framework/.gitattributes", "*.py filter=up\n");
     CHECK(!contains(work.patch("a.opdock").err, "filters are not run")); // no such filter is configured
     work.git({"-C", work.path_of("framework"), "config", "filter.up.clean", "tr a-z A-Z"});
-    CHECK(contains(work.patch("b.opdock").err, "note: filters are not run; what stands in the worktree is packed of "
-                                               "a.py of fw\n"));
+    CHECK(contains(work.patch("b.opdock").err,
+                   "note: filters are not run; the content in the worktree is packed for a.py of fw\n"));
     CHECK(work.unpatch("b.opdock").code == 0);
     CHECK(work.files("out/fw") == work.files("framework"));
 }
@@ -295,7 +295,7 @@ TEST_CASE("a repository of another user is read when git is told that it is safe
     Workplace work;
     work.with_git_that("export GIT_TEST_ASSUME_DIFFERENT_OWNER=1");
     check_error(work.patch("a.opdock"), 1,
-                "framework: the repository belongs to another user, and git does not open it; if you trust it: git "
+                "framework: the repository belongs to another user, so git does not open it; if you trust it, run: git "
                 "config --global --add safe.directory /");
     work.with("GIT_CONFIG_PARAMETERS", "'safe.directory=" + work.path_of("framework") + "'"); // as set by git -c
     CHECK(work.patch("a.opdock").code == 0);
@@ -371,7 +371,7 @@ TEST_CASE("a commit that the checkout does not come after is told") {
     CHECK(patch("HEAD").err.empty());
     const Finished patched = patch("later");
     CHECK(patched.code == 0);
-    CHECK(contains(patched.err, "note: later is not among the commits that HEAD of " + work.path_of("framework")));
+    CHECK(contains(patched.err, "note: later is not an ancestor of HEAD in " + work.path_of("framework")));
     // In a shallow clone nobody can tell.
     work.write("framework/.git/shallow", Workplace::read(work.path_of("framework/.git/refs/heads/before")));
     CHECK(patch("later").err.empty());
@@ -447,9 +447,9 @@ TEST_CASE("a package moves to a newer commit when its changes go together with i
     work.commit("clone");
     std::vector<std::string> again = rebase;
     again.back() = work.path_of("c.opdock");
-    check_error(work.run(again), 4, "do not go together in\n  fw/a.py");
+    check_error(work.run(again), 4, "the changes conflict with the new commit in\n  fw/a.py");
     CHECK(!fs::exists(work.path_of("c.opdock")));
-    check_error(work.run(merging), 4, "both sides stand, between marks, in\n  fw/a.py");
+    check_error(work.run(merging), 4, "there are conflicts, with both sides between marks, in\n  fw/a.py");
     CHECK(contains(work.files("out/fw").at("a.py"), "<<<<<<<"));
     CHECK(contains(Workplace::read(work.path_of("out/opdock-provenance.json")), "\"a.py\""));
 }

@@ -86,7 +86,7 @@ TEST_CASE("what was changed in submodules, and in theirs, travels with the frame
     work.git({"clone", "--quiet", work.path_of("framework"), work.path_of("bare")});
     std::vector<std::string> without = work.unpatching("a.opdock");
     without[3] = "fw=" + work.path_of("bare");
-    check_error(work.run(without), 1, "the package changes this submodule, and it is not checked out; check out ");
+    check_error(work.run(without), 1, "the package changes this submodule, but it is not checked out; check out ");
     without[1] = work.path_of("none.opdock");
     without.emplace_back("--allow-older");
     CHECK(work.run(without).code == 0); // the package changes nothing in it
@@ -107,7 +107,7 @@ TEST_CASE("a submodule that was moved is found where the user has it, and one th
     CHECK(work.files("out/fw") == work.files("framework"));
     std::vector<std::string> in_place = work.unpatching("moved.opdock", {"--in-place"});
     in_place.erase(in_place.begin() + 4, in_place.begin() + 6); // --out
-    check_error(work.run(in_place), 1, "which submodules there are is changed");
+    check_error(work.run(in_place), 1, "the set of submodules changes");
 
     work.git({"-C", work.path_of("clone"), "rm", "--quiet", "parts/middle"});
     work.commit("clone");
@@ -158,13 +158,13 @@ TEST_CASE("one backend of a package with two is unpacked, changed in place and p
     pack_two(work);
     const Finished one = work.unpatch("a.opdock");
     CHECK(one.code == 0);
-    CHECK(contains(one.err, "note: the package adapts engine too; --backend engine=DIR is for that"));
+    CHECK(contains(one.err, "note: the package adapts engine too; --backend engine=DIR adapts that backend"));
     CHECK(work.files("out/fw") == work.files("framework"));
     CHECK(!fs::exists(work.path_of("out/engine")));
     const std::vector<std::string> engine = {"--backend", "engine=" + work.path_of("clone")};
     CHECK(work.unpatch("a.opdock", engine).code == 0);
     CHECK(work.files("out/engine") == work.files("engine"));
-    check_error(work.unpatch("a.opdock"), 1, "out: the folder is replaced as a whole, and there is engine too");
+    check_error(work.unpatch("a.opdock"), 1, "out: the folder is replaced as a whole, but it also has engine");
     CHECK(work.files("out/engine") == work.files("engine"));
 
     const auto original = work.files("clone");
@@ -227,8 +227,8 @@ TEST_CASE("each backend has its own version, given or asked for") {
         arguments.push_back(version);
         return work.patch("b.opdock", arguments);
     };
-    check_error(with("0.9"), 2, "--backend-version 0.9: it does not say of which backend; write NAME=VERSION");
-    check_error(with("engin=0.9"), 2, "there is no --backend of that name; did you mean 'engine'?");
+    check_error(with("0.9"), 2, "--backend-version 0.9: it does not name its backend; write NAME=VERSION");
+    check_error(with("engin=0.9"), 2, "there is no --backend with that name; did you mean 'engine'?");
 
     const std::vector<std::string> arguments = {"patch",
                                                 "--backend",
@@ -251,7 +251,7 @@ TEST_CASE("each backend has its own version, given or asked for") {
     const Finished asked = work.run_with_answers(arguments, {"1.x\n", "0.9\n"});
     INFO(asked.out);
     CHECK(asked.code == 0);
-    CHECK(contains(asked.out, "What people call HEAD of engine (--backend-version)"));
+    CHECK(contains(asked.out, "Version name for HEAD of engine (--backend-version)"));
     const Finished seen = work.run({"inspect", work.path_of("asked.opdock"), "--allow-unsigned", "--json"});
     CHECK(json::parse(seen.out).at("backends").at(0).at("version") == "0.9");
 }

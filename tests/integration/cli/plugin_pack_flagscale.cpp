@@ -64,11 +64,11 @@ TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and t
     }
     CHECK(reasons.size() == 6);
     CHECK(contains(reasons["Acme_C3"], "is encrypted"));
-    CHECK(contains(reasons["Acme_D4"], "does not say which commit"));
-    CHECK(contains(reasons["Acme_E5"], "no repository of it was given"));
+    CHECK(contains(reasons["Acme_D4"], "does not name the commit"));
+    CHECK(contains(reasons["Acme_E5"], "no repository was given for it"));
     CHECK(contains(reasons["Acme_F6"], "patch failed: a.py:1"));
     CHECK(contains(reasons["Acme_G7"], "diff.yaml:"));
-    CHECK(contains(reasons["acme"], "is no device type"));
+    CHECK(contains(reasons["acme"], "is not a device type"));
     for (const char *device : {"Acme_A1", "Acme_B2"}) {
         CAPTURE(device);
         CHECK(work.unpatch(std::string("packages/") + device + "-train.opdock").code == 0);
@@ -102,12 +102,12 @@ TEST_CASE("each patch of FlagScale is applied by itself, and one that git refuse
     const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
     std::string without_line_feed = diff("a.cu");
     without_line_feed.pop_back();
-    const std::string none = "this is no patch that git reads, or one without a change";
+    const std::string none = "git cannot read this patch, or it changes nothing";
     const std::vector<std::pair<std::string, std::string>> bad = {
         {without_line_feed, "git apply failed: corrupt patch at line 7"},
         {"", none},
         {"garbage\n", none},
-        {pointer, "this is what Git LFS leaves in place of the file; run `git lfs pull` where it comes from"}};
+        {pointer, "this is a Git LFS pointer instead of the file; run `git lfs pull` in its repository"}};
     for (const auto &[patch, reason] : bad) {
         const auto &tried = patch;
         CAPTURE(tried);
@@ -124,7 +124,7 @@ TEST_CASE("each patch of FlagScale is applied by itself, and one that git refuse
         work.run({"import-flagscale", work.path_of("hardware"), "--backend", "fw=" + work.path_of("clone") + "@HEAD",
                   "--out", work.path_of("packages"), "--unsigned", "--force"});
     CHECK(described.code == 1);
-    CHECK(contains(described.out, "diff.yaml: this is what Git LFS leaves in place of the file"));
+    CHECK(contains(described.out, "diff.yaml: this is a Git LFS pointer instead of the file"));
 }
 
 TEST_CASE("what of FlagScale's folder is ambiguous, lost or one level up is said") {
@@ -149,7 +149,7 @@ TEST_CASE("what of FlagScale's folder is ambiguous, lost or one level up is said
     CHECK(both.code == 1);
     CHECK(contains(both.out, "gw: it has both diff.patch and patches of single files, such as a/z.py.patch"));
     const Finished inside = work.run({"inspect", work.path_of("packages/Acme_A1-train.opdock"), "--allow-unsigned"});
-    CHECK(contains(inside.out, "Without gw, which could not be taken over from FlagScale."));
+    CHECK(contains(inside.out, "Without gw, which could not be imported from FlagScale."));
 }
 
 namespace {
@@ -198,8 +198,8 @@ TEST_CASE("each layout that FlagScale's folders had is imported, or refused with
     }
     CHECK(reasons.size() == 3);
     CHECK(contains(reasons["Acme_B2"], "there is no diff.yaml"));
-    CHECK(contains(reasons["acme_C3"], "a capital first"));
-    CHECK(contains(reasons["Acme_D4"], "diff.yaml: 'llama3' is no task; expected train"));
+    CHECK(contains(reasons["acme_C3"], "starting with a capital"));
+    CHECK(contains(reasons["Acme_D4"], "diff.yaml: 'llama3' is not a task; expected train"));
     const auto unpatched = [&](const std::string &device) {
         fs::remove_all(work.path_of("out"));
         CHECK(work.run({"unpatch", work.path_of("packages/" + device + "-train.opdock"), "--backend",
@@ -267,7 +267,7 @@ TEST_CASE("patches that FlagScale encrypted are imported with its private key") 
         arguments.insert(arguments.end(), more.begin(), more.end());
         return work.run(arguments);
     };
-    CHECK(contains(import({}).out, "its patch is encrypted; --decrypt-key private_key.pem"));
+    CHECK(contains(import({}).out, "its patch is encrypted; decrypt it with --decrypt-key private_key.pem"));
     const std::vector<std::string> with_key = {"--decrypt-key", work.path_of("private_key.pem")};
     CHECK(import(with_key).code == 0);
     CHECK(work.unpatch("packages/Acme_A1-train.opdock", {"--allow-unsigned"}).code == 0);

@@ -121,10 +121,10 @@ TEST_CASE("install says when hosts would not trust the place") {
         INFO(open.err);
         CHECK(open.code == 0);
         CHECK(open.err == "plugin-pack: note: " + folder +
-                              ": somebody else could put code into it: everybody may write to the folder '" + plugins +
-                              "' (mode 0777); hosts warn of its plugins, and take none where strict is set or trust is "
+                              ": another user could put code into it: everybody may write to the folder '" + plugins +
+                              "' (mode 0777); hosts warn about its plugins, and take none if strict is set or trust is "
                               "required. Run `chmod o-w '" +
-                              plugins + "'`, or install it elsewhere\n");
+                              plugins + "'`, or install the package elsewhere\n");
     }
     REQUIRE(::chmod(plugins.c_str(), 01777) == 0); // where other users cannot replace it
     CHECK(user.install("a.opdock").err.empty());
@@ -168,7 +168,8 @@ TEST_CASE("an older package, or another one of the same serial, does not come in
     CHECK(user.install("one.opdock").code == 0);
     CHECK(user.install("two.opdock").code == 0);
     CHECK(user.install("two.opdock").code == 0); // again
-    check_error(user.install("one.opdock"), 5, "serial 2 is installed, and the package is the older 1; --allow-older");
+    check_error(user.install("one.opdock"), 5,
+                "serial 2 is installed, but the package has the older serial 1; --allow-older");
     check_error(user.install("other.opdock"), 5, "another package of the same serial, 2, is installed");
     CHECK(user.installed_serial() == 2);
     CHECK(user.install("one.opdock", {"--allow-older", "--dry-run"}).code == 0);
@@ -188,7 +189,7 @@ TEST_CASE("plugins that go with an older package are named") {
     const Finished dry = user.install("two.opdock", {"--dry-run", "--json"});
     CHECK(json::parse(dry.out).at("removed_plugins") == json{"libspare/libspare.so"});
     const Finished installed = user.install("two.opdock");
-    CHECK(contains(installed.out, "plugin libacme/libacme.so\n  no longer: plugin libspare/libspare.so\n"));
+    CHECK(contains(installed.out, "plugin libacme/libacme.so\n  removed: plugin libspare/libspare.so\n"));
     CHECK(!contains(user.install("two.opdock").out, "no longer"));
 }
 
@@ -202,15 +203,15 @@ TEST_CASE("a tune file that a package does not take along, or no longer has, is 
     CHECK(user.patch_with_plugin("other.opdock", {"--tune", user.path_of("other.yaml")}).err.empty());
     const Finished patched = user.patch_with_plugin("two.opdock", {"--serial", "2"});
     CHECK(patched.code == 0);
-    CHECK(patched.err == "plugin-pack: note: acme.tune.yaml lies beside libacme.so and does not go in; --tune " + tune +
-                             " takes it\n");
+    CHECK(patched.err ==
+          "plugin-pack: note: acme.tune.yaml is beside libacme.so and is left out; --tune " + tune + " includes it\n");
     CHECK(!contains(user.install("one.opdock").out, "no longer"));
     CHECK(!contains(user.install("one.opdock").out, "no longer"));
     const Finished dry = user.install("two.opdock", {"--dry-run", "--json"});
     CHECK(json::parse(dry.out).at("removed_tune_files") == json{"libacme/acme.tune.yaml"});
     CHECK(json::parse(dry.out).at("removed_plugins") == json::array());
     CHECK(contains(user.install("two.opdock").out,
-                   "plugin libacme/libacme.so\n  no longer: tune file libacme/acme.tune.yaml\n"));
+                   "plugin libacme/libacme.so\n  removed: tune file libacme/acme.tune.yaml\n"));
 }
 
 TEST_CASE("list shows the packages that are kept beside the one in force, and history names what it cannot show") {
@@ -277,7 +278,7 @@ TEST_CASE("nothing of a package that is not trusted, damaged or for somebody els
     CHECK(user.patch_with_plugin("a.opdock").code == 0);
     CHECK(user.patch_with_plugin("secret.opdock", {"--recipient", user.path_of("customer.pub")}).code == 0);
     check_error(user.run(user.with_folder({"install", user.path_of("a.opdock"), "--pub", user.path_of("other.pub")})),
-                3, "which is not among those that are trusted");
+                3, "which is not a trusted key");
     std::string text = Workplace::read(user.path_of("a.opdock"));
     text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
     user.write("damaged.opdock", text);
@@ -292,7 +293,7 @@ TEST_CASE("a folder of somebody's own is not replaced by a package of its name")
     const User user;
     CHECK(user.patch_with_plugin("a.opdock").code == 0);
     user.write("plugins/" + std::string(name) + "/thesis.tex", "years of work");
-    check_error(user.install("a.opdock"), 1, "there is a folder that plugin-pack did not make");
+    check_error(user.install("a.opdock"), 1, "plugin-pack did not make this folder");
     check_error(user.run(user.with_folder({"uninstall", name})), 1, "no package");
     check_error(user.run(user.with_folder({"uninstall", "../framework"})), 1, "no package");
 }
@@ -302,10 +303,10 @@ TEST_CASE("files that no host would take do not go into a package") {
     user.write("libtext.so", "not a plugin");
     user.write("text.tune.yaml", "schema: opdock.tune/1\n");
     fs::copy_file(fixture("other_abi"), user.path_of("libother.so"));
-    check_error(user.patch("a.opdock", {"--plugin", user.path_of("libtext.so")}), 1, "libtext.so: this is no plugin");
+    check_error(user.patch("a.opdock", {"--plugin", user.path_of("libtext.so")}), 1,
+                "libtext.so: this is not a plugin");
     check_error(user.patch("a.opdock", {"--plugin", user.path_of("libother.so")}), 1, "libother.so");
-    check_error(user.patch("a.opdock", {"--tune", user.path_of("text.tune.yaml")}), 1,
-                "which plugin it is for cannot be told");
+    check_error(user.patch("a.opdock", {"--tune", user.path_of("text.tune.yaml")}), 1, "cannot determine its plugin");
     check_error(user.patch_with_plugin("a.opdock", {"--plugin", user.path_of("libacme.so")}), 1,
                 "two files of the package would be called 'libacme/libacme.so'");
     user.write("bad.yaml", "garbage: [");
@@ -322,7 +323,7 @@ TEST_CASE("a package may carry plugins and no changes") {
               .code == 0);
     CHECK(user.install("p.opdock").code == 0);
     CHECK(fs::exists(user.path_of("plugins/Acme_A1-inference+train/libacme/plugin.json")));
-    check_error(user.unpatch("p.opdock"), 1, "the package has files alone and changes nothing");
+    check_error(user.unpatch("p.opdock"), 1, "the package only has files and changes nothing");
     check_error(user.run({"patch", "--device-type", "Acme_A1", "--task", "train", "--out", "x", "--unsigned"}), 2,
                 "patch expects --backend");
 }
@@ -402,9 +403,9 @@ TEST_CASE("what was made of another package, or of a newer one, is not replaced"
     CHECK(user.patch("two.opdock", {"--serial", "2"}).code == 0);
     CHECK(user.patch("both.opdock", {"--task", "inference"}).code == 0);
     CHECK(user.unpatch("two.opdock").code == 0);
-    check_error(user.unpatch("one.opdock"), 5, "there is what was made of serial 2");
+    check_error(user.unpatch("one.opdock"), 5, "this folder was made from serial 2");
     check_error(user.unpatch("both.opdock"), 1,
-                "there is what was made of Acme_A1-train-fw, and this package is Acme_A1-inference+train-fw; --out " +
+                "this folder was made from Acme_A1-train-fw, but this package is Acme_A1-inference+train-fw; --out " +
                     user.path_of("Acme_A1-inference+train") + " keeps both; or remove the folder");
     CHECK(user.run({"patch", "--backend", "vllm=" + user.path_of("framework") + "@HEAD", "--unsigned", "--task",
                     "train", "--device-type", "Acme_A1", "--out", user.path_of("vllm.opdock")})
@@ -502,7 +503,7 @@ TEST_CASE("conflicts of a merge in place are named") {
     const Finished merged =
         user.run({"unpatch", user.path_of("a.opdock"), "--in-place", "--3way", "--json", "--backend",
                   "fw=" + user.path_of("clone") + "@HEAD", "--pub", user.path_of("acme.pub")});
-    check_error(merged, 4, "both sides stand, between marks, in\n  fw/a.py");
+    check_error(merged, 4, "there are conflicts, with both sides between marks, in\n  fw/a.py");
     CHECK(json::parse(merged.out).at("backends").at(0).at("conflicts") == json{"a.py"});
     CHECK(contains(Workplace::read(user.path_of("clone/a.py")), "<<<<<<<"));
 }
@@ -530,13 +531,13 @@ TEST_CASE("rubbish among installed packages is passed by") {
     REQUIRE(mkfifo((folder + "/" + name + "/pipe.opdock").c_str(), 0600) == 0);
     user.write("plugins/broken.opdock", "opdock.package/1\nkey -\n");
     const Finished history = user.run(user.with_trust({"history"}));
-    check_error(history, 1, "left out: " + folder + "/broken.opdock: this is no package");
+    check_error(history, 1, "left out: " + folder + "/broken.opdock: this is not a package");
     CHECK(contains(history.out, "    'fw':\n"));
     CHECK(user.installed_serial() == 1);
     CHECK(user.install("a.opdock").code == 0);
     user.write("plugins/" + std::string(name) + "/opdock-installed.json", "{\"serial\": -1}");
     CHECK(contains(user.run(user.with_trust({"list", "--json"})).out, "plugin-pack did not write this"));
-    check_error(user.install("a.opdock"), 5, "which package is installed cannot be told");
+    check_error(user.install("a.opdock"), 5, "cannot determine which package is installed");
     CHECK(user.install("a.opdock", {"--allow-older"}).code == 0);
     fs::remove(folder + "/" + name + "/1.opdock");
     REQUIRE(mkfifo((folder + "/" + name + "/1.opdock").c_str(), 0600) == 0);

@@ -148,7 +148,7 @@ TEST_CASE("what a plugin of modules needs and has not is a reason") {
     workplace.folder.write("modules/kernels.so", "not ELF");
     CHECK(contains(workplace.why_not("fake"), "modules/kernels.so' does not load: RuntimeError"));
     std::filesystem::remove(workplace.folder.path() / "modules/kernels.so");
-    CHECK(contains(workplace.why_not("fake"), "modules/kernels.so' is not there, or cannot be read"));
+    CHECK(contains(workplace.why_not("fake"), "modules/kernels.so' does not exist, or cannot be read"));
     std::filesystem::copy_file(TVM_FFI_FAKES "/fake/libtvm_ffi.so", workplace.folder.path() / "modules/kernels.so");
     CHECK(contains(workplace.why_not("fake"), "has no function 'relu'; it would export the symbol __tvm_ffi_relu"));
 }
@@ -196,19 +196,19 @@ implementations:
          {"acme.yaml:1:9: plugin: expected lower-case letters",
           "1:1: expected a field 'vendor'",
           "3:1: unknown field 'vendr'; did you mean 'vendor'?",
-          "6:9: op: 'rel' is no standard op",
+          "6:9: op: 'rel' is not a standard op",
           "12:13: dtypes 'f32': 'f32' has 1 dtype, but the signature has 2",
           "13:16: alignment: expected a power of two",
           "14:15: priority: expected an integer",
           "15:17: contiguous: only contiguous tensors can be flattened",
-          "17:20: architectures: 'sm_90++' is none",
+          "17:20: architectures: 'sm_90++' is not an architecture",
           "18:12: where: signature, column",
           "19:13: knob 'block' has default 80 outside its range 1 to 64",
           "19:66: a knob: expected true, false or a map",
           "19:75: a knob: expected a field 'maximum'",
-          "20:17: 'outptu' is no tensor, attribute or knob of 'rmsnorm_fwd'; did you mean 'output'?",
+          "20:17: 'outptu' is not a tensor, attribute or knob of 'rmsnorm_fwd'; did you mean 'output'?",
           "20:44: an argument: expected a value, found a list",
-          "20:16: arguments: the function is not given 'weight'",
+          "20:16: arguments: the function does not get 'weight'",
           "21:9: op: signature, column 29",
           "21:5: expected a field 'function'",
           "23:5: op 'acme.all' has lists of tensors",
@@ -223,8 +223,9 @@ TEST_CASE("a manifest that is no YAML, is too large, names no implementations or
     CHECK(contains(fault_of(std::string(300 * 1024, '#')).err, "acme.yaml"));
     CHECK(contains(fault_of("plugin: a\nversion: 1\nvendor: a\n").err, "1:1: expected a field 'implementations'"));
     const std::string text = manifest;
-    CHECK(contains(fault_of(text + text.substr(text.find("  - op: rmsnorm"))).err,
-                   "18:5: op 'rmsnorm_fwd' has two implementations of the id 'vendor.acme'; give one an 'id'"));
+    CHECK(contains(
+        fault_of(text + text.substr(text.find("  - op: rmsnorm"))).err,
+        "18:5: op 'rmsnorm_fwd' has two implementations with the id 'vendor.acme'; give one of them another 'id'"));
     std::string many = text.substr(0, text.find("  - op: rmsnorm"));
     for (int i = 0; i < 600; ++i) {
         many += "  - {op: relu, id: " + std::string(100, 'a') + std::to_string(i) +
@@ -235,5 +236,5 @@ TEST_CASE("a manifest that is no YAML, is too large, names no implementations or
 
 TEST_CASE("the library of which plugins are made is none itself") {
     const Finished rejected = PluginLs({TVM_FFI_EMPTY}).run({"--rejected"});
-    CHECK(contains(rejected.out, "it holds no modules"));
+    CHECK(contains(rejected.out, "it contains no modules"));
 }

@@ -154,7 +154,7 @@ TEST_CASE("--output overwrites nothing unasked, and replaces a link rather than 
         CHECK(fs::status(path).permissions() == fs::perms(0644));
         const Finished again = run({});
         CHECK(again.code == 1);
-        CHECK(contains(again.err, "plugin-run: " + path.string() + ": there is such a file; --force overwrites it\n"));
+        CHECK(contains(again.err, "plugin-run: " + path.string() + ": the file exists; --force overwrites it\n"));
         CHECK(run({"--force"}).code == 0);
 
         const fs::path theirs = tool.home().write("theirs", "what is theirs");

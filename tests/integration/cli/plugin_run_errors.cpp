@@ -62,10 +62,10 @@ TEST_CASE("no such argument leaves no empty line") {
 TEST_CASE("a tensor that is too large is named, with its bytes") {
     const PluginRun tool({REFERENCE_PLUGIN});
     check_only_error(tool.run({"silu", "--in", "input=random:f32[10000000,10000000]"}), 1,
-                     "--in input: there is no memory for f32[10000000,10000000], which takes 400000000000000 bytes");
+                     "--in input: not enough memory for f32[10000000,10000000], which takes 400000000000000 bytes");
     check_only_error(
         tool.run({"silu", "--in", "input=random:f32[9223372036854775807,2]"}), 1,
-        "--in input: there is no memory for f32[9223372036854775807,2]: the shape has more elements than 63 "
+        "--in input: not enough memory for f32[9223372036854775807,2]: the shape has more elements than 63 "
         "bits can count");
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("a required attribute that is missing is named") {
 
 TEST_CASE("wrong usage exits with 2") {
     const PluginRun tool({REFERENCE_PLUGIN});
-    check_only_error(tool.run({}), 2, "which op?");
+    check_only_error(tool.run({}), 2, "expected an op;");
     check_only_error(tool.run({"gelu", "relu"}), 2, "one op at a time");
     check_only_error(tool.run({"gelu", "--imp", "x"}), 2, "did you mean '--impl'");
     check_only_error(tool.run({"gelu", "--shape=input=f32[4]"}), 2, "unknown option '--shape'; did you mean '--in'?");
@@ -118,9 +118,9 @@ TEST_CASE("a gated op that is given what another of its kind takes names that on
     for (const auto &[op, other] : {std::pair("geglu", "gelu_and_mul"), {"swiglu", "silu_and_mul"}}) {
         check_only_error(tool.run({op, "--in", "gate=ones:f32[4]", "--in", "up=ones:f32[4]"}), 2,
                          "--in 'gate': " + std::string(op) +
-                             " has no such argument; of two tensors, gate and up, the op is '" + other + "'\n");
+                             " has no such argument; for two tensors, gate and up, use the op '" + other + "'\n");
         check_only_error(tool.run({other, "--in", "input=ones:f32[4]"}), 2,
-                         "; of one tensor with both halves the op is '" + std::string(op) + "'\n");
+                         "; for one tensor with both halves, use the op '" + std::string(op) + "'\n");
     }
     check_only_error(tool.run({"geglu", "--in", "inptu=ones:f32[4]"}), 2, "did you mean 'input'?\n");
 }
@@ -194,7 +194,7 @@ TEST_CASE("a device that is not there is an error with what is there") {
                      "there is no device cuda:0: no plugin provides devices of this type");
     check_only_error(
         PluginRun({fixture("registers_everything")}).run({"acme.next", "--in", "a=ones:f32[3]", "--device", "npu:7"}),
-        1, "there is no device npu:7: plugin 'everything' counts 2 devices");
+        1, "there is no device npu:7: plugin 'everything' reports 2 devices");
 }
 
 TEST_CASE("a call without tensors is for the device that was named") {

@@ -60,7 +60,7 @@ TEST_CASE("a key, a signature and its verification") {
     const Finished keygen = vendor.tool.run(
         {"keygen", vendor.path("acme"), "--passphrase-file", vendor.passphrase("correct horse\nsecond line\n")});
     REQUIRE(keygen.code == 0);
-    CHECK(contains(keygen.out, vendor.path("acme.key") + ": secret, keep it\n"));
+    CHECK(contains(keygen.out, vendor.path("acme.key") + ": the secret key; keep it private\n"));
     CHECK(contains(keygen.out, vendor.path("acme.pub") + ": key 'acme' ("));
     CHECK(mode_of(vendor.path("acme.key")) == 0600);
     CHECK(mode_of(vendor.path("acme.pub")) == 0644);
@@ -97,7 +97,7 @@ TEST_CASE("a passphrase may come through a pipe, and nobody waits for one that n
     };
     const Finished nobody = keygen("none");
     CHECK(nobody.code == 1);
-    CHECK(contains(nobody.err, pipe + ": nobody writes to this pipe"));
+    CHECK(contains(nobody.err, pipe + ": no process writes to this pipe"));
     const int writer = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
     REQUIRE(writer >= 0);
     REQUIRE(::write(writer, "correct horse\n", 14) == 14);
@@ -106,8 +106,7 @@ TEST_CASE("a passphrase may come through a pipe, and nobody waits for one that n
     for (const std::string device : {"/dev/zero", "/dev/urandom"}) {
         const Finished endless = vendor.tool.run({"keygen", vendor.path("endless"), "--passphrase-file", device});
         CHECK(endless.code == 1);
-        CHECK(
-            contains(endless.err, device + ": a passphrase is in a file or comes through a pipe, and this is neither"));
+        CHECK(contains(endless.err, device + ": expected a file or a pipe with the passphrase; this is neither"));
     }
 }
 
@@ -117,7 +116,7 @@ TEST_CASE("a key is never overwritten, and none is left half made") {
     const std::string before = content(key + ".key") + content(key + ".pub");
     const Finished again = vendor.tool.run({"keygen", key, "--no-passphrase"});
     CHECK(again.code == 1);
-    CHECK(again.err == "plugin-sign: " + key + ".key: there is such a file, and it is never overwritten\n");
+    CHECK(again.err == "plugin-sign: " + key + ".key: the file exists and is never overwritten\n");
     CHECK(content(key + ".key") + content(key + ".pub") == before);
 
     fs::remove(key + ".key");
@@ -207,7 +206,8 @@ TEST_CASE("keygen refuses a passphrase that is empty, can be read by others or c
     CHECK(contains(keygen({"--passphrase-file", vendor.passphrase("\n")}), "the passphrase is empty"));
     const std::string readable = vendor.passphrase("correct horse");
     ::chmod(readable.c_str(), 0644);
-    CHECK(contains(keygen({"--passphrase-file", readable}), "others may read or change this passphrase (mode 0644)"));
+    CHECK(contains(keygen({"--passphrase-file", readable}),
+                   "other users may read or change this passphrase (mode 0644)"));
     CHECK(contains(keygen({"--passphrase-file", vendor.passphrase(std::string(5000, 'x'))}), "less than 1024"));
     CHECK(contains(keygen({"--passphrase-file", vendor.path("absent")}), "No such file"));
     // In a session without a terminal.
@@ -225,12 +225,12 @@ TEST_CASE("a passphrase is asked for twice on the terminal and not shown") {
     const std::vector<std::string> keygen = {"keygen", vendor.path("acme")};
     const Finished different = vendor.tool.run_with_terminal(keygen, {"correct horse\n", "correct hose\n"});
     CHECK(different.code == 1);
-    CHECK(contains(different.out, "the second passphrase is not the first; nothing was written"));
+    CHECK(contains(different.out, "the two passphrases differ; nothing was written"));
     CHECK_FALSE(fs::exists(vendor.path("acme.key")));
     const Finished made = vendor.tool.run_with_terminal(keygen, {"correct horse\n", "correct horse\n"});
     CHECK(made.code == 0);
     CHECK(contains(made.out, "Passphrase of the new key 'acme': "));
-    CHECK(contains(made.out, "The same again: "));
+    CHECK(contains(made.out, "Repeat the passphrase: "));
     CHECK_FALSE(contains(made.out, "horse"));
     const Finished signed_file =
         vendor.tool.run_with_terminal({"sign", vendor.library, "--key", vendor.path("acme.key")}, {"correct horse\n"});
@@ -243,7 +243,7 @@ TEST_CASE("giving up at the terminal leaves nothing behind") {
     const Vendor vendor;
     const Finished finished = vendor.tool.run_with_terminal({"keygen", vendor.path("acme")}, {"corr\x03"});
     CHECK(finished.code == 1);
-    CHECK(contains(finished.out, "given up"));
+    CHECK(contains(finished.out, "input was cancelled"));
     CHECK_FALSE(fs::exists(vendor.path("acme.key")));
     CHECK_FALSE(fs::exists(vendor.path("acme.pub")));
 }
@@ -254,7 +254,7 @@ TEST_CASE("a secret key that others may read does not sign") {
     ::chmod((key + ".key").c_str(), 0640);
     const Finished finished = vendor.sign(key, vendor.library);
     CHECK(finished.code == 1);
-    CHECK(contains(finished.err, "a secret key must belong to you, and others must not be allowed to read it"));
+    CHECK(contains(finished.err, "a secret key must belong to you, and no other user may read it"));
     CHECK(contains(finished.err, "mode 0640"));
     CHECK_FALSE(fs::exists(vendor.library + ".sig"));
 }

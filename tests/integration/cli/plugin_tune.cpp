@@ -139,7 +139,7 @@ TEST_CASE("what could not be kept is said before any time is spent, and a dry ru
     const Tuned tune(two_configs);
     std::filesystem::create_directory(tune.database());
     const Finished finished = tune.run(rmsnorm);
-    check_error(finished, 1, "What would be found could not be kept: ");
+    check_error(finished, 1, "The result could not be stored: ");
     CHECK(finished.out.empty());
     CHECK(tune.run(rmsnorm_and({"--dry-run"})).code == 0);
 }
@@ -155,7 +155,7 @@ TEST_CASE("a folder that others may write to is found out once for all shapes") 
                                  "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,300]\", weight: \"f32[300]\"}\n")
             .string();
     const Finished finished = tune.run({"--shapes", shapes, "--json"});
-    check_error(finished, 1, "others may write to the folder '" + folder.string() + "'");
+    check_error(finished, 1, "other users may write to the folder '" + folder.string() + "'");
     CHECK_FALSE(contains(finished.err, "1 of 2"));
     CHECK(finished.err.find("may write to") == finished.err.rfind("may write to"));
     const json document = json::parse(finished.out);
@@ -258,18 +258,18 @@ TEST_CASE("all tunes what has knobs and configs, for shapes of its own") {
 
 TEST_CASE("what was found travels as a tune file") {
     const Tuned tune(two_configs);
-    check_error(tune.run({"export"}), 1, "there is nothing to export: no config is known of the plugins");
+    check_error(tune.run({"export"}), 1, "there is nothing to export: no config is known for the available plugins");
     tune.document(rmsnorm_and({"--json"}));
     check_error(tune.run({"export", "gelu"}), 1, "there is nothing to export: ");
     check_error(tune.run({"export", "--impl", "default.cup"}), 1,
-                "there is nothing to export: none is of 'default.cup'; did you mean 'default.cpu'?");
+                "there is nothing to export: no result is of 'default.cup'; did you mean 'default.cpu'?");
     const std::string file = tune.path("results.yaml");
     const Finished exported = tune.run({"export", "--out", file});
     REQUIRE(exported.code == 0);
     CHECK(exported.err == file + ": 1 op, 1 config\n");
     CHECK(contains(content(file), "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n"));
     CHECK(tune.run({"export", "rmsnorm_fwd", "--impl", "default.cpu"}).out == content(file));
-    check_error(tune.run({"export", "--out", file}), 1, file + ": there is such a file; --force overwrites it");
+    check_error(tune.run({"export", "--out", file}), 1, file + ": the file exists; --force overwrites it");
     CHECK(tune.run({"export", "--out", file, "--force"}).code == 0);
     check_error(tune.run({"export", "rmsnorm_fdw"}), 1, "did you mean 'rmsnorm_fwd'");
 
@@ -289,7 +289,7 @@ TEST_CASE("what was found travels as a tune file") {
     check_error(other.run({"import", wrong.string()}), 1, "wrong.yaml:2:");
     const std::filesystem::path pipe = wrong.string() + ".pipe"; // a FIFO that nobody writes to
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-    check_error(other.run({"import", pipe.string()}), 1, pipe.string() + ": nobody writes to this pipe");
+    check_error(other.run({"import", pipe.string()}), 1, pipe.string() + ": no process writes to this pipe");
 
     const std::string merged = tune.path("merged.yaml");
     const auto own = tune.file("own.yaml", two_configs);
@@ -319,18 +319,17 @@ ops:
         CHECK(contains(finished.err,
                        file + ":4:7: not imported: " + why + " '" + tune.path("cpu.tune.yaml") + "'" + ops));
     };
-    import(
-        0, "1 config",
-        "the tune file of the plugin of 'default.cpu' has no configs for the dtypes 'f32', so that these entries would "
-        "never be found; add some to",
-        "");
+    import(0, "1 config",
+           "the tune file of the plugin of 'default.cpu' has no configs for the dtypes 'f32', so these entries would "
+           "never be found; add configs to",
+           "");
     CHECK(contains(tune.run({"list"}).out, "  f32,f32  n=128  imported  -       grain_kib=512 stream=0\n"));
 
     std::filesystem::remove(tune.path("cpu.tune.yaml"));
-    import(
-        1, "0 configs",
-        "the plugin of 'default.cpu' has no tune file, so that these entries would never be found; put one beside it:",
-        " (ops 'gelu', 'rmsnorm_fwd')");
+    import(1, "0 configs",
+           "the plugin of 'default.cpu' has no tune file, so these entries would never be found; put a tune file "
+           "beside the plugin:",
+           " (ops 'gelu', 'rmsnorm_fwd')");
 }
 
 TEST_CASE("what the database has is listed, and forgotten by what is asked for") {
@@ -367,12 +366,12 @@ TEST_CASE("what the database has is listed, and forgotten by what is asked for")
     list.insert(list.end(), of_build.begin(), of_build.end());
     CHECK(json::parse(tune.run(list).out)["entries"].size() == 2);
 
-    check_error(tune.run({"forget"}), 2, "what is to be forgotten? Give an op");
+    check_error(tune.run({"forget"}), 2, "there is nothing to forget: give an op");
     const Finished wrong = tune.run({"forget", "rmsnorm_fdw"});
     CHECK(wrong.code == 1);
-    CHECK(contains(wrong.out, "None is of 'rmsnorm_fdw'; did you mean 'rmsnorm_fwd'?"));
-    CHECK(contains(tune.run({"forget", "rmsnorm_fwd", "--dry-run"}).out, "2 entries would be forgotten of "));
-    CHECK(contains(tune.run({"forget", "rmsnorm_fwd", "--dtype", "bf16,bf16"}).out, "1 entry forgotten of "));
+    CHECK(contains(wrong.out, "No entry has 'rmsnorm_fdw'; did you mean 'rmsnorm_fwd'?"));
+    CHECK(contains(tune.run({"forget", "rmsnorm_fwd", "--dry-run"}).out, "2 entries would be removed from "));
+    CHECK(contains(tune.run({"forget", "rmsnorm_fwd", "--dtype", "bf16,bf16"}).out, "1 entry removed from "));
     CHECK(json::parse(tune.run({"list", "--json"}).out)["entries"].size() == 1);
     const json gone = json::parse(tune.run({"forget", "--all", "--json"}).out);
     CHECK(gone["schema"] == "opdock.plugin-tune.forget/1");
@@ -397,7 +396,7 @@ TEST_CASE("a FlagGems file is converted, and its ops renamed") {
     const std::string out = tune.path("converted.yaml");
     const Finished named = tune.run({"convert", theirs, "--out", out, "--rename", "rms_norm=rmsnorm_fwd"});
     CHECK(named.code == 1);
-    CHECK(contains(named.err, theirs + ": mm: opdock calls that 'matmul'; --rename mm=matmul takes it\n"));
+    CHECK(contains(named.err, theirs + ": mm: opdock calls that 'matmul'; --rename mm=matmul converts it\n"));
     CHECK_FALSE(contains(named.err, ": rms_norm: "));
     CHECK(contains(named.err, out + ": 3 ops, 4 configs; 1 left out\n"));
     CHECK(contains(content(out), "\n  mm:\n"));
@@ -406,11 +405,11 @@ TEST_CASE("a FlagGems file is converted, and its ops renamed") {
     CHECK(partly.code == 1);
     CHECK(contains(partly.out, "  silu:\n"));
     CHECK_FALSE(contains(partly.out, "softmax"));
-    CHECK(contains(partly.err, "no op may be called '_softmax'"));
-    CHECK(contains(partly.err, "--rename _softmax=NAME gives it one (left out)"));
+    CHECK(contains(partly.err, "an op cannot be called '_softmax'"));
+    CHECK(contains(partly.err, "--rename _softmax=NAME gives it another name (left out)"));
     CHECK(tune.run({"convert", private_ops.string(), "--rename", "_softmax=softmax"}).code == 0);
     for (const char *name : {"silu=a: {}", "silu=null", "silu=#x", "silu=\xff", "silu=_x", "silu=x."}) {
-        check_error(tune.run({"convert", file.string(), "--rename", name}), 1, "is no name of an op");
+        check_error(tune.run({"convert", file.string(), "--rename", name}), 1, "is not a name for an op");
     }
 }
 
@@ -445,7 +444,7 @@ TEST_CASE("a drawing that fails leaves one JSON document, of what was measured")
 
 TEST_CASE("wrong usage of plugin-tune exits with 2, an absent op or implementation with 1") {
     const Tuned tune(two_configs);
-    check_error(tune.run({}), 2, "what is to be tuned?");
+    check_error(tune.run({}), 2, "there is nothing to tune: ");
     check_error(tune.run({"export", "--output", "x"}), 2, "--output has no meaning with export; did you mean '--out'?");
     check_error(tune.run(rmsnorm_and({"--strategy", "x"})), 2, "expected halving or exhaustive");
     check_error(tune.run({"rmsnorm_fwd", "--shape", "input=f32[8,100]"}), 2, "rmsnorm_fwd needs 'weight'");
@@ -455,7 +454,7 @@ TEST_CASE("wrong usage of plugin-tune exits with 2, an absent op or implementati
     const Finished finished = tune.run({"rmsnorm_fdw", "--shape", "a=f32[1]", "--json"});
     CHECK(json::parse(finished.out)["error"]["status"] == "UNKNOWN_OP");
     const Finished nothing = tune.run({"rmsnorm_fwd", "--json"});
-    check_error(nothing, 2, "--json prints what was measured");
+    check_error(nothing, 2, "--json prints measurements");
     CHECK(json::parse(nothing.out)["error"]["status"] == "WRONG_USAGE");
     const Finished expected = tune.run({"rmsnorm_fwd"});
     CHECK(expected.code == 0);
@@ -470,7 +469,7 @@ TEST_CASE("plugin-ls --why of a call shows the config, its source and its key") 
     INFO(pinned.err);
     CHECK(pinned.code == 0);
     CHECK(contains(pinned.out, "rmsnorm_fwd on cpu:0, dtypes bf16,f32\n"));
-    CHECK(contains(pinned.out, "\nCONFIGS of those that have knobs\n  default.cpu  grain_kib=512 stream=0\n"));
+    CHECK(contains(pinned.out, "\nCONFIGS of implementations with knobs\n  default.cpu  grain_kib=512 stream=0\n"));
     CHECK(contains(pinned.out, "      from: pinned"));
     CHECK(contains(pinned.out, "      key: n=128 (n: log2)\n"));
     const json document =
@@ -512,5 +511,5 @@ TEST_CASE("--across times all implementations of a call, and keeps how they stan
 )");
     CHECK(tune.document({"--shapes", shapes.string(), "--across", "--dry-run", "--json"})["shapes"].size() == 1);
     check_error(tune.run(rmsnorm_and({"--across", "--impl", "default.cpu"})), 2, "--across");
-    check_error(tune.run({"rmsnorm_fwd", "--across"}), 2, "--across times calls; give --shape or --shapes beside it");
+    check_error(tune.run({"rmsnorm_fwd", "--across"}), 2, "--across times calls; add --shape or --shapes");
 }

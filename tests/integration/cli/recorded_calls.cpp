@@ -148,5 +148,5 @@ TEST_CASE("plugin-tune tunes who served a recorded call, where that has configs 
     CHECK(tuned.at("shapes")[0].at("impl_id") == "default.cpu");
     REQUIRE(tuned.at("left_out").size() == 2);
     CHECK(contains(tuned.at("left_out")[0].at("reason"), "'reference.cpp' has no knobs"));
-    CHECK(contains(tuned.at("left_out")[1].at("reason"), "'vendor.gone' served it, and is not here"));
+    CHECK(contains(tuned.at("left_out")[1].at("reason"), "'vendor.gone' served the call, but is not available here"));
 }

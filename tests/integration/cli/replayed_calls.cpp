@@ -37,7 +37,7 @@ struct Shadowed : Planted {
             files.push_back(entry.path());
         }
         REQUIRE(files.size() == 1);
-        CHECK(contains(finished.err, "'" + files.front() + "' has the call, and plugin-run replays it"));
+        CHECK(contains(finished.err, "the call was written to '" + files.front() + "', and plugin-run replays it"));
         return files.front();
     }
 
@@ -143,13 +143,13 @@ TEST_CASE("what is no file of a call, and options that it leaves nothing to, are
     files::write_safetensors(file, {});
     check_error(tool.run({file}), 1,
                 "'" + file +
-                    "': not the file of a call: its metadata has no format, expected opdock.call/1, as a host "
-                    "writes it where PLUGIN_CALL_FILES names a folder");
+                    "': not a call file: its metadata has no format, expected opdock.call/1, which a host writes if "
+                    "PLUGIN_CALL_FILES names a folder");
     check_error(tool.run({file + ".safetensors"}), 1, "no such file");
     check_error(tool.run({file, "--in", "input=ones:f32[2]"}), 2, "--in has no meaning for '" + file + "'");
     const Tool check(PLUGIN_CHECK, {});
-    check_error(check.run({"--replay", file}), 1, "not the file of a call");
-    check_error(check.run({"--replay", file, "--op", "gelu"}), 2, "give no --op, ");
+    check_error(check.run({"--replay", file}), 1, "not a call file");
+    check_error(check.run({"--replay", file, "--op", "gelu"}), 2, "do not combine it with --op, ");
 }
 
 TEST_CASE("plugin-run replays a call on tensors with the strides that they had") {

@@ -153,7 +153,7 @@ TEST_CASE("a word of several lines is a usage error that shows it on one, but fo
         po::positional_options_description positional;
         positional.add("words", -1);
         CHECK_THROWS_WITH_AS(parse_arguments(words, all, positional),
-                             "'a\\x0ab' has a line feed in it; expected words and names of one line", UsageError);
+                             "'a\\x0ab' contains a line feed; expected one-line words and names", UsageError);
         if (words.front().starts_with("--op")) {
             CHECK(parse_arguments(words, all, positional, "op")["op"].as<std::string>() == "a\nb");
         } else {
@@ -166,7 +166,7 @@ TEST_CASE("a word of several lines is a usage error that shows it on one, but fo
 TEST_CASE("an op has opdock's name, and there is one") {
     CHECK(one_op({"dgelu"}) == "gelu_bwd");
     CHECK(one_op({}).empty());
-    CHECK_THROWS_WITH_AS(one_op({"gelu", "relu"}), "one op at a time; 'relu' is a second one", UsageError);
+    CHECK_THROWS_WITH_AS(one_op({"gelu", "relu"}), "one op at a time; 'relu' is a second op", UsageError);
 }
 
 TEST_CASE("both spellings of a value are taken") {

@@ -15,6 +15,6 @@ TEST_CASE("a plot is SVG, by its name") {
     CHECK_NOTHROW(check_plot_name("gain.svg"));
     CHECK_NOTHROW(check_plot_name("gain"));
     CHECK_NOTHROW(check_plot_name(""));
-    CHECK_THROWS_WITH_AS(check_plot_name("gain.png"), "--plot gain.png: it writes SVG; name a file that ends in .svg",
+    CHECK_THROWS_WITH_AS(check_plot_name("gain.png"), "--plot gain.png: the plot is SVG; name a file that ends in .svg",
                          UsageError);
 }

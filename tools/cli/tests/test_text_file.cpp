@@ -46,7 +46,7 @@ struct Pipe {
 
 TEST_CASE("a pipe that nobody writes to is an error, and nobody waits for it") {
     const Pipe pipe;
-    CHECK_THROWS_WITH_AS(read_text(pipe.path), (pipe.path + ": nobody writes to this pipe").c_str(), Failure);
+    CHECK_THROWS_WITH_AS(read_text(pipe.path), (pipe.path + ": no process writes to this pipe").c_str(), Failure);
 }
 
 TEST_CASE("a pipe that somebody writes to is read to its end, however long they take") {
@@ -64,7 +64,7 @@ TEST_CASE("a pipe that somebody writes to is read to its end, however long they 
 
 TEST_CASE("a pipe that nobody reads is an error, and one that somebody reads gets all") {
     const Pipe pipe;
-    CHECK_THROWS_WITH_AS(write_output(pipe.path, true, "text"), (pipe.path + ": nobody reads this pipe").c_str(),
+    CHECK_THROWS_WITH_AS(write_output(pipe.path, true, "text"), (pipe.path + ": no process reads this pipe").c_str(),
                          Failure);
     const int reader = ::open(pipe.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     REQUIRE(reader >= 0);
@@ -85,8 +85,7 @@ TEST_CASE("a pipe that nobody reads is an error, and one that somebody reads get
 
 TEST_CASE("a device without an end is too long") {
     CHECK(read_text("/dev/null") == "");
-    CHECK_THROWS_WITH_AS(read_text("/dev/ptmx"), "/dev/ptmx: nothing can be read from it; expected a file or a pipe",
-                         Failure);
+    CHECK_THROWS_WITH_AS(read_text("/dev/ptmx"), "/dev/ptmx: it cannot be read; expected a file or a pipe", Failure);
     CHECK_THROWS_WITH_AS(read_text("/dev/zero"), "/dev/zero: is larger than 16 MiB", Failure);
 }
 
@@ -96,7 +95,7 @@ TEST_CASE("a file is read whole, and one that is too long is an error") {
     const std::string path = directory.write("text", text).string();
     CHECK(read_text(path) == text);
     CHECK_THROWS_WITH_AS(read_text(path, 100'000), (path + ": is larger than 0 MiB").c_str(), Failure);
-    CHECK_THROWS_WITH_AS(read_text(directory.path().string()), doctest::Contains("it is a folder"), Failure);
+    CHECK_THROWS_WITH_AS(read_text(directory.path().string()), doctest::Contains("this is a folder"), Failure);
     CHECK_THROWS_WITH_AS(read_text(path + ".absent"), (path + ".absent: No such file or directory").c_str(), Failure);
 }
 

@@ -108,13 +108,13 @@ TEST_CASE("the help of a command is its usage, its paragraph, its options and it
     CHECK(with_commands.help({"make", "a"}) ==
           "Usage: tool make NAME [--op NAME]\n            [--more]\n\n  make     makes one, and shows it\n\n"
           "Options:\n  --op NAME             which; an op; of it: \"b\"\n  -h [ --help ]         this\n\nExamples:\n"
-          "  tool make a \\\n       --op b\n\n'tool --help' tells of all commands and of exit codes.\n");
+          "  tool make a \\\n       --op b\n\n'tool --help' lists all commands and exit codes.\n");
     CHECK(with_commands.help({"make-all"}) ==
           "Usage: tool make-all\n\n  make-all\n           makes all\n\nOptions:\n"
           "  --format FORMAT       table (the default) or json\n"
-          "  --json                short for --format json; docs/tool.md has the keys\n"
+          "  --json                short for --format json; docs/tool.md lists the keys\n"
           "  -h [ --help ]         this\n\nExamples:\n  tool make-all\n\n"
-          "'tool --help' tells of all commands and of exit codes.\n");
+          "'tool --help' lists all commands and exit codes.\n");
     CHECK(with_commands.help({"remove-all"})
               .starts_with("Usage: tool remove-all FILTER...\n       tool remove-all --op NAME\n\n  remove-all\n"
                            "           removes what the filters say, and keeps that of which no filter says\n"

@@ -97,7 +97,7 @@ TEST_CASE("files are told by their ends, and a tensor follows the last one") {
 }
 
 TEST_CASE("a misspelt dtype is answered with the right one") {
-    CHECK_THROWS_WITH_AS(parse_dtype("bf61"), "'bf61' is no dtype; expected " OPDOCK_DTYPE_NAMES "", UsageError);
+    CHECK_THROWS_WITH_AS(parse_dtype("bf61"), "'bf61' is not a dtype; expected " OPDOCK_DTYPE_NAMES "", UsageError);
 }
 
 TEST_CASE("a type reads as it is written") {

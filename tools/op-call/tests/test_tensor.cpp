@@ -82,7 +82,7 @@ TEST_CASE("tensors are aligned, also without elements") {
 
 TEST_CASE("a tensor larger than the memory there is says how large") {
     CHECK_THROWS_WITH_AS(made("zeros:f32[10000000,10000000]"),
-                         "there is no memory for f32[10000000,10000000], which takes 400000000000000 bytes", NoMemory);
+                         "not enough memory for f32[10000000,10000000], which takes 400000000000000 bytes", NoMemory);
 }
 
 TEST_CASE("a size that does not fit is an error, not an allocation") {

@@ -11,7 +11,7 @@ inline nlohmann::json every_outcome() {
                      "matmul": {"f32": {"flops_per_second": 2e11, "measured": [2e11, 1.9e11], "op": "linear_fwd",
                                         "impl_id": "default.cpu"},
                                 "bf16": null}},
-        "left_out": [{"op": "conv", "reason": "no shapes follow from its signature"}],
+        "left_out": [{"op": "conv", "reason": "its signature does not determine shapes"}],
         "calls": [{"op": "norm", "inputs": [], "attributes": [], "impl_id": "default.cpu", "indirect": 1.25,
                    "kernel": {"ns": 100, "spread": 0.01},
                    "prepared": {"ns": 100.5, "spread": 0.01, "over_kernel": 0.5, "ratio": 1.005,

@@ -76,8 +76,8 @@ TEST_CASE("the comparison in words") {
     now["model"] = "Another CPU";
     CHECK(render_comparison(compare(before, now), now, "before.json", opdock::cli::Page(false)) == R"(
 SINCE before.json
-  It was measured on another model: Some CPU
-  The copy rate is 1.00 times what it was.
+  That file was measured on another model: Some CPU
+  The copy rate is 1.00 times the earlier one.
   norm input=f32[4,8] eps=1e-6
       reference.cpp: 500 ns to 1 us, 2.00x slower, spread 4 %
       default.cpu: 50 ns to 50 ns, as fast, spread 2 %: no change beyond it
@@ -96,7 +96,7 @@ TEST_CASE("a comparison is no wider than its page, and a speed is painted whole"
     const json rows = compare(before, now);
     CHECK(render_comparison(rows, now, "before.json", opdock::cli::Page(false, 60)) == R"(
 SINCE before.json
-  The copy rate is 1.00 times what it was.
+  The copy rate is 1.00 times the earlier one.
   norm input=f32[4,8]
     residual=random:bf16[16,1024,16384]:0..100 eps=1e-6
       vendor.acme.of.a.long.name: 500 ns to 1 us,
@@ -116,6 +116,6 @@ SINCE before.json
 
 TEST_CASE("a file that is no such document is refused") {
     CHECK_THROWS_AS(read_document("/nonexistent.json"), opdock::cli::Failure);
-    CHECK_THROWS_WITH_AS(read_document("/dev/null"), doctest::Contains("expected what 'plugin-bench --json' printed"),
+    CHECK_THROWS_WITH_AS(read_document("/dev/null"), doctest::Contains("expected the output of 'plugin-bench --json'"),
                          opdock::cli::Failure);
 }

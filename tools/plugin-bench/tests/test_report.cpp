@@ -39,13 +39,13 @@ norm
 A CALL on the host, with next to nothing to compute
   op    served by    kernel  prepared        handle         by name
   norm  default.cpu  100 ns  +0.5 ns (1.40)  +50 ns (41.0)  +100 ns (81.0)
-  What each way adds to the kernel, +0 where the kernel itself varies by more;
-  in parentheses its cost as a ratio to a bare indirect call, with an empty
-  kernel.
+  The time that each way adds to the kernel, +0 if the kernel itself varies by
+  more; in parentheses, the cost with an empty kernel as a ratio to a bare
+  indirect call.
 
 LEFT OUT
   conv
-      no shapes follow from its signature
+      its signature does not determine shapes
 )");
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("a ceiling that moved is said, and so is an interruption") {
 
 TEST_CASE("more than the copy rate is explained where it is what memory limits") {
     nlohmann::json document = every_outcome();
-    const std::string explanation = "\nMore than 100 % of copy: what is read and written fits a cache";
+    const std::string explanation = "\nMore than 100 % of copy: the tensors fit a cache";
     document["shapes"][1]["bytes"] = 1e9;
     CHECK(report(document).find(explanation) == std::string::npos);
     document["shapes"][0]["bytes"] = 1e9;
@@ -74,11 +74,12 @@ TEST_CASE("what is said in sentences is as wide as the page") {
     CHECK(
         wide.find("\nThe copy rate was 10 GB/s before and 5 GB/s after: something else keeps this machine busy, or its "
                   "clock changes.\n") != std::string::npos);
-    CHECK(wide.find("varies by more; in parentheses its cost as a ratio to a bare indirect call, with an empty "
-                    "kernel.\n") != std::string::npos);
+    CHECK(wide.find(
+              "varies by more; in parentheses, the cost with an empty kernel as a ratio to a bare indirect call.\n") !=
+          std::string::npos);
     const std::string narrow = report(document, opdock::cli::Page(false, 40));
     CHECK(narrow.find("\nThe copy rate was 10 GB/s before and 5\nGB/s after: ") != std::string::npos);
-    CHECK(narrow.find("\n  What each way adds to the kernel, +0\n  where the ") != std::string::npos);
+    CHECK(narrow.find("\n  The time that each way adds to the\n  kernel, +0 if the ") != std::string::npos);
 }
 
 TEST_CASE("what others call a device is shown on one line") {

@@ -35,16 +35,14 @@ TEST_CASE("an op alone asks what it expects, several need --all, and nothing at 
     CHECK(parse_request({"gelu", "silu", "--all"}).ops.size() == 2);
     CHECK_FALSE(parse_request({"--all"}).shows_expected);
     CHECK_THROWS_AS(parse_request({}), UsageError);
-    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time without --all; 'relu' is a second one",
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time without --all; 'relu' is a second op",
                          UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--json"}),
-                         "--json prints what was measured; give --shape, --shapes or --all beside it", UsageError);
+                         "--json prints measurements; add --shape, --shapes or --all", UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--format", "json"}),
-                         "--format json prints what was measured; give --shape, --shapes or --all beside it",
-                         UsageError);
+                         "--format json prints measurements; add --shape, --shapes or --all", UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--format", "csv"}),
-                         "--format csv prints what was measured; give --shape, --shapes or --all beside it",
-                         UsageError);
+                         "--format csv prints measurements; add --shape, --shapes or --all", UsageError);
 }
 
 TEST_CASE("there is one way at a time to say what to time") {
@@ -60,8 +58,7 @@ TEST_CASE("CSV can be printed, but not what is compared") {
     CHECK_FALSE(parse_request({"--all", "--csv", "x"}).prints_csv);
     CHECK(parse_request({"--all", "--format", "json"}).json);
     CHECK_THROWS_WITH_AS(parse_request({"--all", "--format", "csv", "--compare", "b.json"}),
-                         "--format csv has no place for what --compare finds; write the table with --csv FILE",
-                         UsageError);
+                         "--format csv cannot show what --compare finds; write the table with --csv FILE", UsageError);
 }
 
 TEST_CASE("wrong values name their option") {
@@ -69,7 +66,7 @@ TEST_CASE("wrong values name their option") {
     CHECK_THROWS_AS(parse_request({"--all", "--budget", "soon"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--plot", "x.png"}), UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"--all", "--fail-above", "1.1"}),
-                         "--fail-above says what --compare may find; give --compare FILE beside it", UsageError);
+                         "--fail-above limits what --compare may find; add --compare FILE", UsageError);
     for (const char *ratio : {"0.9", "x", "nan", ""}) {
         CHECK_THROWS_AS(parse_request({"--all", "--compare", "b.json", "--fail-above", ratio}), UsageError);
     }

@@ -20,7 +20,7 @@ TEST_CASE("what stands behind -- is the command's own, whatever it looks like") 
     CHECK(command == Texts{"run", "--json", "--", "x\ny"});
     CHECK(split({"--json"}).second.empty());
     CHECK_THROWS_WITH_AS(parse_request({"./run.sh"}),
-                         "'./run.sh': the command stands behind '--', as in plugin-bisect -- ./run.sh", UsageError);
+                         "'./run.sh': the command goes after '--', as in plugin-bisect -- ./run.sh", UsageError);
 }
 
 TEST_CASE("a threshold is spelled as scores are") {

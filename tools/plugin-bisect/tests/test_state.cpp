@@ -80,8 +80,8 @@ TEST_CASE("the state of another search, what is none, and one in use are refused
     json other = of_search;
     other["command"] = {"b"};
     CHECK(says(message_of(path, other), "its 'command' differs"));
-    CHECK(says(message_of(folder.write("text", "hello\n").string(), of_search), "it is no state of plugin-bisect"));
-    CHECK(says(message_of(folder.write("word", "hello").string(), of_search), "it is no state of plugin-bisect"));
+    CHECK(says(message_of(folder.write("text", "hello\n").string(), of_search), "it is not a state of plugin-bisect"));
+    CHECK(says(message_of(folder.write("word", "hello").string(), of_search), "it is not a state of plugin-bisect"));
     std::ofstream(path, std::ios::app) << "{}\n";
     CHECK(says(message_of(path, of_search), "it is damaged"));
 }

@@ -20,7 +20,7 @@ json document() {
         "interrupted": false,
         "files": [{"path": "/x/libacme.so", "status": "ok", "id": "acme", "version": "1.0", "vendor": "Acme & Co",
                    "abi": [1, 0], "build_id": "ab", "needs": {"GCC": "3.0", "GLIBC": "2.34"}, "libraries": [], "warnings": [],
-                   "findings": [{"check": "exports", "message": "it exports more"}]}],
+                   "findings": [{"check": "exports", "message": "exports more"}]}],
         "ops": [{"op": "gelu", "impl_id": "vendor.acme", "device": "cpu", "dtypes": ["f32"], "deterministic": true,
                  "has_reference": true, "cases": 40, "calls": 120, "most_elements": 1024, "most_dims": 3, "ran": 39, "declined": 1, "skipped": 0, "compared": 39,
                  "configs": 0, "configs_left_out": 0, "seconds": 1.0, "declines": {}, "worst": {"f32": {"output": 1e-7}},
@@ -50,7 +50,7 @@ TEST_CASE("the text has a row for each op, and with each finding the command tha
     CHECK(render_text(document(), Page(false)) == R"(/x/libacme.so
   acme 1.0 of Acme & Co, needs GCC 3.0, GLIBC 2.34 or newer
   FAIL  libacme.so
-        exports: it exports more
+        exports: exports more
 
   FAIL  gelu  vendor.acme  39 cases, 1 declined; relative error: f32 1e-07
         wrong (f32): 'output': <far> off
@@ -140,7 +140,7 @@ TEST_CASE("of many symbols that a file shows the first are named, as C++ writes 
         verdict["linkage"]["exports"] = exports;
         const json findings = judge_binary(verdict, "").at("findings");
         const auto text = findings.at(0).at("message").get<std::string>();
-        const std::string begin = "it exports more than opdock_register: ";
+        const std::string begin = "exports symbols other than opdock_register: ";
         REQUIRE(text.starts_with(begin));
         return text.substr(begin.size(), text.find(". Symbols") - begin.size());
     };

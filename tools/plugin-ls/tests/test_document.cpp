@@ -27,7 +27,7 @@ TEST_CASE("an op that nobody declares is a failure with near misses") {
     CHECK_THROWS_WITH_AS(find_op(small_document(), "rmsnorm_fdw"),
                          "no plugin declares the op 'rmsnorm_fdw'; did you mean 'rmsnorm_fwd'?", opdock::cli::Failure);
     CHECK_THROWS_WITH_AS(find_op(small_document(), "nothing_like_it"),
-                         "no plugin declares the op 'nothing_like_it'; 'plugin-ls' lists those that there are",
+                         "no plugin declares the op 'nothing_like_it'; 'plugin-ls' lists the available ones",
                          opdock::cli::Failure);
 }
 

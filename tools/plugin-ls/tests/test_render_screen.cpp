@@ -94,7 +94,7 @@ TEST_CASE("a host without plugins says where to look") {
     document["plugins"] = json::array();
     document["ops"] = json::array();
     CHECK(render_screen(document, false, plain) ==
-          "opdock 1.0.0, ABI 1.0\n\nPLUGINS\n  none found; 'plugin-ls --paths' shows where was searched\n");
+          "opdock 1.0.0, ABI 1.0\n\nPLUGINS\n  none found; 'plugin-ls --paths' shows the searched places\n");
 }
 
 TEST_CASE("where options leave no plugin, the screen says so and not that none was found") {
@@ -103,7 +103,7 @@ TEST_CASE("where options leave no plugin, the screen says so and not that none w
     document["ops"] = json::array();
     CHECK(render_screen(document, false, plain, true) ==
           "opdock 1.0.0, ABI 1.0\n\nPLUGINS\n"
-          "  none that --plugin, --vendor and --device together leave; 'plugin-ls' shows all\n");
+          "  none matches --plugin, --vendor and --device together; 'plugin-ls' shows all\n");
 }
 
 TEST_CASE("with details plugins have their builds") {
@@ -137,7 +137,7 @@ TEST_CASE("one op shows each implementation, why it is not available, and each c
   rmsnorm_fwd(input: T[..., n], weight: U[n]) -> (output: T[..., n])
   implementation  kind         device  plugin     dtypes
   vendor.acme     vendor:acme  cpu     acme       f32,f32
-      priority 10; whether it is available is asked when it is needed
+      priority 10; availability is checked when needed
       knob block: 1 to 64, 8 by default; rows
       knob path: scalar or simd, simd by default
   reference.cpp   reference    cpu     reference  f32,f32 bf16,f32

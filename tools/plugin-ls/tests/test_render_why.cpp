@@ -57,7 +57,7 @@ TEST_CASE("the decision for a call shows each config, where it came from and wha
         {"impl_id": "reference.cpp", "refused": "UNSUPPORTED: n is odd"}])");
     const std::string text = render_why(call, Page(false, 100));
     CHECK(text.find(R"(
-CONFIGS of those that have knobs
+CONFIGS of implementations with knobs
   vendor.acme    block=256 fast=1
       from: pinned, acme.tune.yaml:7:9
       key: n=4096 (n: log2)

@@ -164,10 +164,11 @@ TEST_CASE("a manifest that is deep, large or has a key twice is refused with the
 
     const std::string head = "opdock.package/1\nkey -\nsignature -\nmanifest ";
     CHECK(refusal(head + "6000000\n" + begin + ",\"x\":" + repeated("[", 6'000'000)) ==
-          "p.opdock: its manifest has 5.7 MiB, and may have 1.0 MiB");
+          "p.opdock: its manifest has 5.7 MiB, but may have at most 1.0 MiB");
     Package package = small_package();
     package.message.assign(size_t{1} << 20, 'x'); // its manifest would be too large to read
-    CHECK_THROWS_WITH_AS(print(package, nullptr), doctest::Contains("and a manifest may have 1.0 MiB"), cli::Failure);
+    CHECK_THROWS_WITH_AS(print(package, nullptr), doctest::Contains("but a manifest may have at most 1.0 MiB"),
+                         cli::Failure);
 }
 
 TEST_CASE("what a payload says of itself is within the same bounds") {
@@ -177,15 +178,14 @@ TEST_CASE("what a payload says of itself is within the same bounds") {
     const std::string nested = repeated("[", 100'000) + repeated("]", 100'000);
     refused(package_with_list(nested), "members:1:4: nested deeper than 3 levels");
     for (const char *bytes : {"1000000000000000000000000000000", "18446744073709551616", "-1", "x", "10", ""}) {
-        refused(package_with_payload("members " + std::string(bytes) + "\n[]"),
-                "the payload does not begin as it should");
+        refused(package_with_payload("members " + std::string(bytes) + "\n[]"), "the payload has an invalid beginning");
     }
     refused(package_with_list("\xef\xbb\xbf[]"),
             "members:1:1: this is not JSON: unexpected byte order mark; save it as UTF-8 without one");
     refused(package_with_list(R"([{"name": "a", "name": "b"}])"),
             "members:1:21: field 'name' is given twice; keep one");
     refused(package_with_list(std::string((size_t{8} << 20) + 1, ' ')),
-            "its list of members has 8.0 MiB, and may have 8.0 MiB");
+            "its list of members has 8.0 MiB, but may have at most 8.0 MiB");
     CHECK(refusal(package_with_list("[" + repeated("{},", 200'001) + "{}]")).find("more than 200001 values") !=
           std::string::npos);
     refused(package_with_contents(nested), "contents.json:1:65: nested deeper than 64 levels");
@@ -237,9 +237,9 @@ TEST_CASE("a member that does not hold what the package says is named, with what
         {package_with_plugin(much, header_of("attachments/0", much) + some),
          "the member attachments/0 of the package ends after 1024 of its 2147483648 bytes"},
         {package_with_plugin(much, header_of("attachments/0", 1024) + some + zeros),
-         "the member attachments/0 of the package has 1024 bytes, and the package lists 2147483648"},
+         "the member attachments/0 of the package has 1024 bytes, but the package lists 2147483648"},
         {package_with_plugin(512, header_of("attachments/0", much) + some),
-         "the member attachments/0 of the package has 2147483648 bytes, and the package lists 512"},
+         "the member attachments/0 of the package has 2147483648 bytes, but the package lists 512"},
         {package_with_plugin(1024, header_of("attachments/0", 1024) + some + zeros),
          "the member attachments/0 is not the one that was signed"},
         {package_with_plugin(much, ""), "the package ends before its member attachments/0"},
@@ -264,7 +264,7 @@ TEST_CASE("headers of an archive that would have a reader do more than read a fi
         block.resize(512);
         const std::string own = header_of("attachments/0", sparse.size(), type) + block;
         CHECK(refusal(package_with_plugin(0, own + header_of("attachments/0", 0))) ==
-              "p.opdock: the package does not hold what its manifest lists: expected attachments/0");
+              "p.opdock: the content of the package differs from its manifest: expected attachments/0");
     }
     std::string elsewhere = header_of("attachments/0", 0); // with a prefix of the name in another field
     elsewhere[345] = 'x';
@@ -272,11 +272,11 @@ TEST_CASE("headers of an archive that would have a reader do more than read a fi
     std::string gnu = header_of("attachments/0", 0);
     gnu.replace(257, 8, "ustar  \0", 8);
     CHECK(refusal(package_with_plugin(0, gnu)) ==
-          "p.opdock: the package does not hold what its manifest lists: expected attachments/0");
+          "p.opdock: the content of the package differs from its manifest: expected attachments/0");
     std::string negative = header_of("attachments/0", 0);
     negative[124] = '-';
     CHECK(refusal(package_with_plugin(0, negative)) ==
-          "p.opdock: the member attachments/0 of the package has no number of bytes, and the package lists 0");
+          "p.opdock: the member attachments/0 of the package has no number of bytes, but the package lists 0");
 }
 
 TEST_CASE("a member is one change or file, and each of these has one") {
@@ -296,8 +296,8 @@ TEST_CASE("a member is one change or file, and each of these has one") {
             pack({{"contents.json", contents}, {"0", "x"}, {"1", "y"}})));
     };
     CHECK(refusal_of({"1", "0"}).empty());
-    CHECK(refusal_of({"2"}) == "p.opdock: contents.json:1:46: /attachments/0/member: expected the name of a member, of "
-                               "those that the package lists, found '2'");
+    CHECK(refusal_of({"2"}) == "p.opdock: contents.json:1:46: /attachments/0/member: expected the name of a member "
+                               "that the package lists, found '2'");
     CHECK(refusal_of({"0", "0"}) == "p.opdock: contents.json:1:90: /attachments/1/member: expected a member that no "
                                     "other change or file has, found '0'");
     CHECK(refusal_of({"0"}) == "p.opdock: contents.json names no change or file for the member '1'");

@@ -367,13 +367,13 @@ TEST_CASE("what is too large is named before it is read") {
     made.write("new.bin", "");
     std::filesystem::resize_file(made / "new.bin", uintmax_t{1} << 41); // 2 TiB without a block on the disk
     CHECK_THROWS_WITH_AS(find_changes(made.path(), base),
-                         doctest::Contains("/new.bin: it has 2.0 TiB, and a package carries files of at most 1.0 GiB"),
+                         doctest::Contains("/new.bin: it has 2.0 TiB, but a package carries files of at most 1.0 GiB"),
                          cli::Failure);
     made.write(".gitignore", "new.bin\n");
     CHECK(find_changes(made.path(), base, {false, {}, limits}).list.size() == 2);
     made.remove("gone.bin"); // its patch would contain all of it
     CHECK_THROWS_WITH_AS(find_changes(made.path(), base, {false, {}, limits}),
-                         doctest::Contains("gone.bin: it has 4.9 KiB, and a package carries files of at most 4.0 KiB"),
+                         doctest::Contains("gone.bin: it has 4.9 KiB, but a package carries files of at most 4.0 KiB"),
                          cli::Failure);
 }
 
@@ -386,7 +386,7 @@ TEST_CASE("patches that are too large together are an error that names the large
     made.write("c.txt", lines(200));
     made.write("d.txt", lines(100));
     CHECK_THROWS_WITH_AS(find_changes(made.path(), base, {false, {}, {1 << 20, 2048}}),
-                         "the patches come to more than 2.0 KiB, and no more go into a package; the largest files are "
+                         "the patches have more than 2.0 KiB, the limit of a package; the largest files are "
                          "b.txt (2.5 KiB), c.txt (1.7 KiB), d.txt (790 bytes)",
                          cli::Failure);
 }
@@ -461,7 +461,7 @@ TEST_CASE("a list of changes that says other than the patches make is refused") 
         }
         return std::string();
     };
-    const std::string message = "framework: the package lists other changes than its patches make";
+    const std::string message = "framework: the package's list of changes differs from its patches";
     CHECK(refused(changes) == "");
     REQUIRE(changes.list.size() == 2);
     Changes added = changes; // although the file existed

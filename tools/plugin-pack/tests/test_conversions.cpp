@@ -234,12 +234,12 @@ TEST_CASE("content that git would not convert to what the tree has is refused, i
     bad.converted = {{"a.txt", "one\r\ntwo\n"}};
     CHECK(refused(bad) == "");
     bad.converted = {{"a.txt", "one\r\nthree\n"}};
-    CHECK(refused(bad).find("\"a.txt\": the package has it with other content") != std::string::npos);
+    CHECK(refused(bad).find("\"a.txt\": its content in the package differs") != std::string::npos);
     bad.converted = {{"link", "one\n"}};
-    CHECK(refused(bad).find("\"link\" is no file of the tree") != std::string::npos);
+    CHECK(refused(bad).find("\"link\" is not a file of the tree") != std::string::npos);
     bad.converted.clear();
     bad.crlf = {"b.bin"};
-    CHECK(refused(bad).find("\"b.bin\": the package has it") != std::string::npos);
+    CHECK(refused(bad).find("\"b.bin\": its content in the package") != std::string::npos);
     bad.crlf = {"absent"};
-    CHECK(refused(bad).find("\"absent\" is no file of the tree") != std::string::npos);
+    CHECK(refused(bad).find("\"absent\" is not a file of the tree") != std::string::npos);
 }

@@ -89,11 +89,11 @@ TEST_CASE("an edit that comes while files are changed is not lost") {
     const Move move{made.path(), before, {{"a", file("2")}, {"b", file("2")}, {"c", {}}}};
     CHECK(paths_in_the_way(move) == Names{});
     made.write("b", "mine");
-    CHECK_THROWS_WITH_AS(carry_out(move), doctest::Contains("it was changed meanwhile"), cli::Failure);
+    CHECK_THROWS_WITH_AS(carry_out(move), doctest::Contains("it was changed in the meantime"), cli::Failure);
     CHECK(files_in(made.path()).at("b") == "file mine");
     made.write("b", "1");
     made.write("c", "mine");
-    CHECK_THROWS_WITH_AS(carry_out(move), doctest::Contains("it was changed meanwhile"), cli::Failure);
+    CHECK_THROWS_WITH_AS(carry_out(move), doctest::Contains("it was changed in the meantime"), cli::Failure);
     CHECK(files_in(made.path()).at("c") == "file mine");
 }
 

@@ -194,7 +194,7 @@ TEST_CASE("what no package says is refused with what there may be in its place")
         json value;
         const char *message;
     } cases[] = {
-        {"manifest", "/schema", "opdock.package/2", ":37:29: /schema: expected 'opdock.package/1', which "},
+        {"manifest", "/schema", "opdock.package/2", ":37:29: /schema: expected 'opdock.package/1', the only schema "},
         {"manifest", "/device_type", "acme", ": /device_type: expected a device such as 'Acme_A1', found 'acme'"},
         {"manifest", "/serial", 0, ": /serial: expected an integer from 1 to 9007199254740992, found 0"},
         {"manifest", "/tasks", json::array(), ": /tasks: expected at least one task, found an empty list"},
@@ -224,9 +224,9 @@ TEST_CASE("what no package says is refused with what there may be in its place")
         {"contents.json", "/attachments/0/kind", 1, ": /attachments/0/kind: expected a text, found 1"},
         {"contents.json", "/attachments/0/name", "a/b/c", ": /attachments/0/name: expected a file's name, with at "},
         {"contents.json", "/attachments/1/name", "lib/zz.so",
-         "/attachments/1/name: expected a name that no host takes for a plugin's, found 'lib/zz.so'"},
+         "/attachments/1/name: expected a name that no host takes for a plugin, found 'lib/zz.so'"},
         {"contents.json", "/attachments/0/name", "1.opdock/x",
-         "none of install's own names (opdock-installed.json, plugin.json, *.opdock), found '1.opdock/x'"},
+         "not one of install's own names (opdock-installed.json, plugin.json, *.opdock), found '1.opdock/x'"},
         {"contents.json", "/attachments/0/name", "opdock-installed.json/x", "found 'opdock-installed.json/x'"},
         {"contents.json", "/attachments/0/name", "plugin.json/x", "found 'plugin.json/x'"},
         {"contents.json", "/attachments/0/name", "x/plugin.json", ": /attachments/0/name: expected another name than "},
@@ -238,7 +238,7 @@ TEST_CASE("what no package says is refused with what there may be in its place")
         {"contents.json", "/backends/0/changes/0/status", "MM",
          "/changes/0/status: expected one of A, D, M, R and T, found 'MM'"},
         {"contents.json", "/backends/0/changes/0/status", "D",
-         "/changes/0/status: expected the status that git has for these modes and paths, found 'D'"},
+         "/changes/0/status: expected the status that git gives for these modes and paths, found 'D'"},
         {"contents.json", "/backends/0/changes/0/blob", "z",
          "/changes/0/blob: expected a full id of git's sha1, 40 digits of 0-9a-f, found 'z'"},
         {"contents.json", "/backends/0/submodules/0/commit", std::string(64, '0'),
@@ -317,7 +317,7 @@ TEST_CASE("a change is of the status that its modes and paths have, and of a pat
             CAPTURE(one.mode);
             const std::string message = refusal_of(status, one.old_path, one.old_mode, one.mode);
             const bool is_good = one.good.find(status) != std::string::npos;
-            CHECK((message.find("/changes/1/status: expected the status that git has") == std::string::npos) ==
+            CHECK((message.find("/changes/1/status: expected the status that git gives") == std::string::npos) ==
                   is_good);
             CHECK(message.empty() == is_good);
         }

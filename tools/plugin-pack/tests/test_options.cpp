@@ -33,7 +33,7 @@ TEST_CASE("the usage of each command that trusts keys says how to name one") {
 TEST_CASE("the help of patch has --backend in brackets, and what a package without one is") {
     const std::string text = tool.help({"patch"});
     CHECK(text.starts_with("Usage: plugin-pack patch [--backend [NAME=]DIR@COMMIT]... --device-type TYPE\n"));
-    CHECK(text.find("Without --backend the package is of plugins and their files alone.") != std::string::npos);
+    CHECK(text.find("Without --backend the package only has plugins and their files.") != std::string::npos);
 }
 
 TEST_CASE("the help of each command has its usage and what it does") {

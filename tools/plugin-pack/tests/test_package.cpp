@@ -117,17 +117,17 @@ TEST_CASE("another key, a forged one and none are refused, and none is taken onl
     const Key other("other");
     const std::string text = print(framework_package(), &key.secret);
     CHECK_THROWS_WITH_AS(open(parse_package(text, "p.opdock"), other.trust()),
-                         doctest::Contains("which is not among those that are trusted (trust.d)"), cli::Failure);
+                         doctest::Contains("which is not a trusted key (trust.d)"), cli::Failure);
     Trust confused = other.trust(); // the id of one key with the bytes of another
     const std::string stolen = print(framework_package(), &other.secret);
     std::string forged = text;
     forged.replace(forged.find("key ") + 4, 16, stolen.substr(stolen.find("key ") + 4, 16));
     CHECK_THROWS_WITH_AS(open(parse_package(forged, "p.opdock"), confused),
-                         doctest::Contains("the signature does not hold"), cli::Failure);
+                         doctest::Contains("the signature is invalid"), cli::Failure);
 
     const std::string unsigned_text = print(framework_package(), nullptr);
     Trust trust = key.trust();
-    CHECK_THROWS_WITH_AS(open(parse_package(unsigned_text, "p.opdock"), trust), doctest::Contains("nobody signed it"),
+    CHECK_THROWS_WITH_AS(open(parse_package(unsigned_text, "p.opdock"), trust), doctest::Contains("it is not signed"),
                          cli::Failure);
     trust.allow_unsigned = true;
     CHECK_FALSE(open(parse_package(unsigned_text, "p.opdock"), trust).key.has_value());
@@ -246,8 +246,8 @@ TEST_CASE("an archive gives what was listed and nothing else, however large it s
     };
     CHECK(refusal(packed, {a}) == "the package holds more than its manifest lists");
     CHECK(refusal(packed, {a, {"b", 5, b.sha256}}) ==
-          "the member b of the package has 1048576 bytes, and the package lists 5");
-    CHECK(refusal(packed, {b, a}) == "the package does not hold what its manifest lists: expected b");
+          "the member b of the package has 1048576 bytes, but the package lists 5");
+    CHECK(refusal(packed, {b, a}) == "the content of the package differs from its manifest: expected b");
     CHECK(refusal(packed, {a, b, {"c", 0, {}}}) == "the package ends before its member c");
     CHECK(refusal(packed, {a, {"b", 1 << 20, a.sha256}}) == "the member b is not the one that was signed");
     CHECK_FALSE(refusal("", {a}).empty());

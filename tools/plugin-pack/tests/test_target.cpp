@@ -78,5 +78,5 @@ TEST_CASE("what one that was killed left is removed, and nothing that only has s
 TEST_CASE("two at once: the second is told") {
     const Place place;
     const Target one(place.target, "mark");
-    CHECK_THROWS_WITH_AS(place.replace("2"), doctest::Contains("another plugin-pack is at work on it"), cli::Failure);
+    CHECK_THROWS_WITH_AS(place.replace("2"), doctest::Contains("another plugin-pack is working on it"), cli::Failure);
 }

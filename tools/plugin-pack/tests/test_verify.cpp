@@ -65,7 +65,7 @@ TEST_CASE("of an encrypted package verify and inspect say what they looked at, a
         std::vector<std::string> as_json = without;
         as_json.emplace_back("--json");
         folder.write("p.opdock", whole);
-        CHECK(shown_by(command, with).find("not looked at") == std::string::npos);
+        CHECK(shown_by(command, with).find("not checked") == std::string::npos);
 
         const PackageFile file = parse_package(whole, "p.opdock");
         for (const std::string &payload :
@@ -73,18 +73,17 @@ TEST_CASE("of an encrypted package verify and inspect say what they looked at, a
             folder.write("p.opdock", with_payload(file, payload));
             const std::string text = shown_by(command, without);
             CAPTURE(text);
-            CHECK(text.find("what is encrypted was not looked at: --decrypt-key NAME.key checks it") !=
+            CHECK(text.find("the encrypted part was not checked: --decrypt-key NAME.key checks it") !=
                   std::string::npos);
-            CHECK(text.find("whole") == std::string::npos);
+            CHECK(text.find("complete") == std::string::npos);
             CHECK(json::parse(shown_by(command, as_json)).at("is_open") == false);
             if (payload != file.payload) {
                 CHECK_THROWS_WITH_AS(shown_by(command, with),
-                                     doctest::Contains("what is encrypted in it was changed, or ends too early"),
-                                     cli::Failure);
+                                     doctest::Contains("its encrypted part was changed or is truncated"), cli::Failure);
             }
         }
     }
     folder.write("p.opdock", whole);
     const std::vector<std::string> opened = {"verify", path, "--allow-unsigned", "--decrypt-key", key + ".key"};
-    CHECK(shown_by(&verify, opened) == path + ": whole, signed by nobody\n");
+    CHECK(shown_by(&verify, opened) == path + ": complete, not signed\n");
 }

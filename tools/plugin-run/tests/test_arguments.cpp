@@ -60,13 +60,13 @@ TEST_CASE("an argument that the op does not have is named, with near misses") {
 TEST_CASE("only lists take an argument more than once") {
     Request request = rmsnorm_request();
     request.inputs.push_back({"input", "ones:f32[8]"});
-    CHECK(complaint(request, rmsnorm()) == "--in input was given twice, and is not a list");
+    CHECK(complaint(request, rmsnorm()) == "--in input was given twice, but is not a list");
     request = rmsnorm_request();
     request.attributes = {{"eps", "1"}, {"eps", "2"}};
     CHECK(complaint(request, rmsnorm()) == "--attr eps was given twice");
     request = rmsnorm_request();
     request.outputs = {{"output", ""}, {"output", ""}};
-    CHECK(complaint(request, rmsnorm()) == "--output output was given twice, and is not a list");
+    CHECK(complaint(request, rmsnorm()) == "--output output was given twice, but is not a list");
 
     Request list;
     list.inputs = {

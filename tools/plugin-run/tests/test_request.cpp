@@ -42,7 +42,7 @@ TEST_CASE("an argument without its name or value is a usage error") {
 
 TEST_CASE("one op is needed, and one only") {
     CHECK_THROWS_AS(parse_request({}), UsageError);
-    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time; 'relu' is a second one", UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time; 'relu' is a second op", UsageError);
     CHECK(tool.read({"--help"}).text == tool.help());
     CHECK(tool.read({"--version"}).text.starts_with("plugin-run "));
 }

@@ -69,7 +69,7 @@ TEST_CASE("wrong usage says what is wrong") {
     refuses({"keygen", "a", "--no-passphrase", "--passphrase-file", "p"},
             "--passphrase-file and --no-passphrase contradict each other");
     refuses({"verify", "a.so", "--pub", "k", "--trusted", "d"},
-            "--pub and --trusted are two answers to whom you trust; give one");
+            "--pub and --trusted both say whom you trust; give one");
     refuses({"verify", ""}, "a path is empty");
     refuses({"digest", "a", ""}, "a path is empty");
     CHECK_THROWS_AS(parse_request({"verify", "a.so", "--trust", "d"}), UsageError); // no abbreviations

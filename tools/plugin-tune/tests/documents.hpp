@@ -6,7 +6,7 @@
 inline nlohmann::json every_outcome() {
     return nlohmann::json::parse(R"json({
         "schema": "opdock.plugin-tune/1", "device": "cpu", "dry_run": false, "interrupted": false, "seconds": 3.5,
-        "left_out": [{"op": "conv", "impl_id": "default.cpu", "reason": "no shapes follow from its signature"}],
+        "left_out": [{"op": "conv", "impl_id": "default.cpu", "reason": "its signature does not determine shapes"}],
         "shapes": [
             {"op": "norm", "impl_id": "default.cpu", "inputs": [{"name": "input", "source": "f32[4,8]"}],
              "attributes": [{"name": "eps", "value": "1e-6"}], "device": "cpu:0", "model": "Some CPU",

@@ -17,11 +17,11 @@ TEST_CASE("the report has best against default, what was wrong, and where it is 
       4 configs in 3.1 s, 1 wrong, 1 refused
       block=1: UNSUPPORTED: too small
       block=7: wrong: in 'output', element 3
-      Mend the kernel, or exclude what is wrong by `where` in the tune file.
+      Fix the kernel, or exclude wrong configs by `where` in the tune file.
 
 norm input=f32[8,8]
   default.cpu
-  best  block=256  known already; --again tunes it anew
+  best  block=256  already known; --again tunes again
       10 us when it was tuned
 
 norm
@@ -34,7 +34,7 @@ norm
 
 LEFT OUT
   conv  default.cpu
-      no shapes follow from its signature
+      its signature does not determine shapes
 
 1 of 4 shapes was skipped.
 

@@ -40,7 +40,7 @@ TEST_CASE("an op alone asks what it expects, and nothing at all is wrong usage")
     CHECK_FALSE(parse_request({"gelu", "--all"}).shows_expected);
     CHECK(command_of({"gelu"}).empty());
     CHECK_THROWS_AS(parse_request({}), UsageError);
-    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time; 'relu' is a second one", UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time; 'relu' is a second op", UsageError);
 }
 
 TEST_CASE("there is one way at a time to say what to tune") {

@@ -41,7 +41,7 @@ namespace detail {
 // Out of line and cold, so that a passing check costs only a compare.
 [[noreturn, gnu::cold, gnu::noinline]] inline void no_such(const char *what, std::uint32_t index, std::uint32_t count) {
     throw std::logic_error("the implementation reads " + std::string(what) + " " + std::to_string(index) +
-                           ", and the call has " + std::to_string(count));
+                           ", but the call has " + std::to_string(count));
 }
 
 inline const char *value_type_name(std::uint32_t type) noexcept {
@@ -53,7 +53,7 @@ inline const char *value_type_name(std::uint32_t type) noexcept {
 [[noreturn, gnu::cold, gnu::noinline]] inline void wrong_attribute(std::uint32_t index, std::uint32_t expected,
                                                                    std::uint32_t found) {
     throw std::logic_error("the implementation reads attribute " + std::to_string(index) + " as " +
-                           value_type_name(expected) + ", and it is " + value_type_name(found));
+                           value_type_name(expected) + ", but it is " + value_type_name(found));
 }
 
 // `expected` is 0 for a type that is not opdock's: only its size is known.
@@ -62,7 +62,7 @@ wrong_dtype(const char *what, std::uint32_t index, std::uint32_t expected, std::
     const std::string wanted =
         expected != 0 ? dtype_name(opdock_dtype_unpack(expected)) : "elements of " + std::to_string(size) + " bytes";
     throw std::logic_error("the implementation reads " + std::string(what) + " " + std::to_string(index) + " as " +
-                           wanted + ", and it is " + dtype_name(found));
+                           wanted + ", but it is " + dtype_name(found));
 }
 
 } // namespace detail
@@ -151,7 +151,7 @@ class Problem {
         const std::int64_t size = problem_->host->dim(problem_, name);
         if (size < 0)
             throw std::logic_error("the implementation asks for dim '" + std::string(name) +
-                                   "', and the signature has none of that name");
+                                   "', but the signature has no such dim");
         return size;
     }
 
