@@ -131,6 +131,31 @@ TEST_CASE("a call in place has a shadow, which gets the input as it was") {
     CHECK(shadows_of(host, "default.one") == counts(1, 0, 0));
 }
 
+TEST_CASE("outputs that the data fill in part are not compared") {
+    MadeHost host(RawEnvironment{{"PLUGIN_SHADOW", "test.head=reference@1/1"}});
+    Made one("default.one", OPDOCK_KIND_DEFAULT), other("reference.other", OPDOCK_KIND_REFERENCE);
+    for (Made *made : {&one, &other}) {
+        made->op = "test.head";
+        made->work = [made](const opdock_problem &, const opdock_call &call) {
+            static_cast<float *>(call.data[1])[0] = 1;
+            static_cast<float *>(call.data[1])[1] = static_cast<float>(made->kind); // past the count
+            *static_cast<int64_t *>(call.data[2]) = 1;
+            return OPDOCK_OK;
+        };
+    }
+    host.module("heads", [&](opdock_registry *registry) {
+        const opdock_status status = declare(registry, "test.head(x: T[n]) -> (values: T[m], m: i64[]) where m <= n");
+        register_made(registry, one);
+        register_made(registry, other);
+        return status;
+    });
+    std::vector<float> input = {1, 2}, values(2);
+    int64_t count = 0;
+    const Tensor x{input.data(), f32, {2}}, v{values.data(), f32, {2}}, m{&count, i64, {}};
+    CHECK(host.op("test.head").try_call({x}, {v, m}) == OPDOCK_OK);
+    CHECK(host.logged("has no shadow: the op counts how much of its outputs is filled") == 1);
+}
+
 TEST_CASE("elements between those of a strided tensor are not compared") {
     MadeHost host(RawEnvironment{{"PLUGIN_SHADOW", "test.add=reference@1/1"}});
     const auto adds_by_strides = [](const opdock_problem &problem, const opdock_call &call) {
