@@ -1,4 +1,4 @@
-// What to measure, checked against the available ops before anything runs.
+// Work for a tool that measures, checked against the available ops before anything runs.
 #pragma once
 
 #include <functional>

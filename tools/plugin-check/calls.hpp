@@ -1,5 +1,5 @@
 // Calls of one implementation, which are made in a process of its own.
-// What they wrote is judged in this process.
+// This process judges the results.
 #pragma once
 
 #include <string>

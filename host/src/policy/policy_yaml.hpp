@@ -33,7 +33,7 @@ struct PolicyFile {
     std::vector<std::string> unknown_enforced;
 };
 
-// Whether the file may have an `enforce` section. In other files it is an unknown key.
+// Permission for an `enforce` section, which is an unknown key in other files.
 enum class Enforce { refuse, accept };
 
 // `name` denotes the file in messages and sources. Throws Error(OPDOCK_INVALID_POLICY).

@@ -21,7 +21,7 @@ struct Failure {
 Error unknown_op_error(std::string_view op, std::span<const std::string_view> known_ops,
                        std::span<const std::string> rejected);
 
-// Declared by `plugins`, but not implemented.
+// For an op that `plugins` declare and no plugin implements.
 Error no_implementation_error(std::string_view op, std::span<const std::string> plugins,
                               std::span<const std::string> rejected);
 
